@@ -1,0 +1,741 @@
+"""Cake IR: the whole node grammar, in one place; nothing else defines node shape.
+
+A `Program` is one *configuration* of a kernel: tile sizes and stages are constants, problem extents stay symbolic. It
+declares five kinds of resource (shared memory, tensor memory, synchronisation objects, warp roles; pipelines are sugar
+that the reader expands) and gives each role a body of statements. Instructions are not listed here: `OpStmt` carries
+an instance of a primitive, and a primitive is a plugin (see `cake.core.op`).
+
+Every node is a frozen dataclass that holds tuples and rejects ill-typed contents when it is built. `span` names the
+source line and never takes part in equality: a program's identity is the hash of its canonical text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from cake.core.op import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a node was written: `file`, 1-based `line`, 0-based `column`."""
+
+    file: str = "<built>"
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+BUILT: Final = Span()
+T = TypeVar("T")
+
+
+class IRError(ValueError):
+    """A program that cannot be built. `message` names the offending value; `span` says where it stands."""
+
+    def __init__(self, message: str, span: Span = BUILT) -> None:
+        super().__init__(f"{span}: {message}" if span.line else message)
+        self.message = message
+        self.span = span
+
+
+def _require(condition: bool, message: str, span: Span = BUILT) -> None:
+    if not condition:
+        raise IRError(message, span)
+
+
+# ---------------------------------------------------------------------------------------------------------------- types
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A scalar type. `kind` is one of int, uint, float, bool; `bytes` its size in memory; `ctype` its CUDA C++ name."""
+
+    name: str
+    kind: str
+    bytes: int
+    ctype: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BOOL: Final = DType("bool", "bool", 1, "bool")
+I32: Final = DType("i32", "int", 4, "int32_t")
+U32: Final = DType("u32", "uint", 4, "uint32_t")
+I64: Final = DType("i64", "int", 8, "int64_t")
+F32: Final = DType("f32", "float", 4, "float")
+F16: Final = DType("f16", "float", 2, "__half")
+BF16: Final = DType("bf16", "float", 2, "__nv_bfloat16")
+
+DTYPES: Final[dict[str, DType]] = {d.name: d for d in (BOOL, I32, U32, I64, F32, F16, BF16)}
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentType:
+    """Values held in registers across a role's threads.
+
+    `shape` is the logical shape; `layout` names who holds what: `thread` (each thread holds the whole shape privately)
+    or the name of a layout that a plugin registers, such as `wgmma` (rows and columns spread over a warpgroup).
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    layout: str
+
+    def __post_init__(self) -> None:
+        _require(all(n > 0 for n in self.shape), f"fragment shape {self.shape} has an extent below 1")
+
+    def __str__(self) -> str:
+        return f'fragment({self.dtype}, {self.shape}, layout="{self.layout}")'
+
+
+Type: TypeAlias = DType | FragmentType
+
+
+# ---------------------------------------------------------------------------------------------------------- declarations
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A kernel parameter in global memory, row-major and dense. A dimension is a symbolic extent or a constant."""
+
+    name: str
+    dtype: DType
+    dims: tuple[str | int, ...]
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(1 <= len(self.dims) <= 5, f"tensor {self.name} has {len(self.dims)} dimensions, not 1 to 5", self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A kernel parameter passed by value, such as `eps: f32`."""
+
+    name: str
+    dtype: DType
+    span: Span = field(default=BUILT, compare=False)
+
+
+Param: TypeAlias = Tensor | Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Smem:
+    """A shared-memory region: `stages` copies of a row-major `shape`, from byte offset `at`.
+
+    `swizzle` is the span in bytes (0, 32, 64, 128) over which 16-byte chunks of a row are XORed with the row number,
+    as TMA and wgmma define it (PTX ISA, "Shared memory swizzling modes").
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    stages: int
+    at: int
+    swizzle: int = 0
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(self.stages >= 1, f"smem {self.name}: stages={self.stages} is below 1", self.span)
+        _require(self.at >= 0, f"smem {self.name}: at={self.at} is negative", self.span)
+        _require(
+            bool(self.shape) and all(n >= 1 for n in self.shape), f"smem {self.name}: shape={self.shape}", self.span
+        )
+        _require(
+            self.swizzle in (0, 32, 64, 128),
+            f"smem {self.name}: swizzle={self.swizzle}, not 0, 32, 64 or 128",
+            self.span,
+        )
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of one stage."""
+        n = self.dtype.bytes
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all stages."""
+        return self.stage_bytes * self.stages
+
+    @property
+    def end(self) -> int:
+        """First byte offset behind the region."""
+        return self.at + self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A TMA descriptor of `tensor`: boxes of `box` elements, written to or read from shared memory with `swizzle`."""
+
+    name: str
+    tensor: Tensor
+    box: tuple[int, ...]
+    swizzle: int = 0
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(
+            len(self.box) == len(self.tensor.dims),
+            f"tensor_map {self.name}: box={self.box} has {len(self.box)} dimensions, tensor {self.tensor.name} has "
+            f"{len(self.tensor.dims)}",
+            self.span,
+        )
+        _require(self.swizzle in (0, 32, 64, 128), f"tensor_map {self.name}: swizzle={self.swizzle}", self.span)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that one box delivers, out-of-bounds elements included (TMA fills them with zero)."""
+        n = self.tensor.dtype.bytes
+        for extent in self.box:
+            n *= extent
+        return n
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A synchronisation object: `slots` copies of a barrier that `arrivals` arrivals complete.
+
+    `kind` is `mbarrier` (in shared memory at byte offset `at`, 8 bytes a slot; arrivals are counted) or `named` (the
+    hardware's CTA barriers `at` to `at + slots - 1`, 1 to 15; arrivals are threads, a multiple of 32).
+    """
+
+    name: str
+    kind: str
+    slots: int
+    arrivals: int
+    at: int
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(self.kind in ("mbarrier", "named"), f"barrier {self.name}: kind={self.kind!r}", self.span)
+        _require(self.slots >= 1, f"barrier {self.name}: slots={self.slots} is below 1", self.span)
+        _require(self.arrivals >= 1, f"barrier {self.name}: arrivals={self.arrivals} is below 1", self.span)
+        _require(self.at >= 0, f"barrier {self.name}: at={self.at} is negative", self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A group of `warps` consecutive warps with one body; `instances` such groups run it, each with its own index.
+
+    Warps are numbered in declaration order: the first role's first instance starts at warp 0 of the CTA.
+    """
+
+    name: str
+    warps: int
+    instances: int = 1
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.warps <= 32, f"role {self.name}: warps={self.warps}, not 1 to 32", self.span)
+        _require(self.instances >= 1, f"role {self.name}: instances={self.instances} is below 1", self.span)
+
+    @property
+    def threads(self) -> int:
+        """Threads of one instance."""
+        return 32 * self.warps
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The grid: `ctas` is an expression over extents and `sm_count`; `ctas_per_sm` is the occupancy asked of ptxas."""
+
+    ctas: Expr
+    ctas_per_sm: int = 1
+    span: Span = field(default=BUILT, compare=False)
+
+
+Decl: TypeAlias = Smem | TensorMap | Barrier | Role
+
+
+# ----------------------------------------------------------------------------------------------------------- expressions
+
+ARITHMETIC: Final = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "min", "max")
+COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
+LOGIC: Final = ("and", "or")
+
+#: Values that the machine or the launch supplies. `lane` and `thread` differ within a warp; the rest are warp-uniform.
+SPECIALS: Final[dict[str, str]] = {
+    "cta_id": "index of this CTA in the grid",
+    "cta_count": "number of CTAs in the grid",
+    "instance": "index of this role instance",
+    "warp_id": "index of this warp in its role instance",
+    "lane_id": "index of this thread in its warp",
+    "thread_id": "index of this thread in its role instance",
+    "sm_count": "number of SMs of the device (launch expressions only)",
+}
+VARYING: Final = frozenset({"lane_id", "thread_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of a scalar type."""
+
+    value: int | float | bool
+    type: DType = I32
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A name bound by an assignment, a loop, a fragment declaration, or a `Scalar` parameter."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A symbolic problem extent: a dimension name of some tensor, from 1 to 2**31 - 1."""
+
+    name: str
+
+    @property
+    def type(self) -> DType:
+        """Extents are i32."""
+        return I32
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A value supplied by the machine or the launch; see `SPECIALS`."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        _require(self.name in SPECIALS, f"{self.name!r} is no special value; known: {', '.join(SPECIALS)}")
+
+    @property
+    def type(self) -> DType:
+        """All special values are i32."""
+        return I32
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left op right`. `//` and `%` round towards minus infinity on paper; operands are non-negative in practice and
+    the lowering says so. A fragment operand makes the result elementwise; a scalar beside it is broadcast."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    def __post_init__(self) -> None:
+        _require(self.op in ARITHMETIC + COMPARISONS + LOGIC, f"unknown operator {self.op!r}")
+        left, right = element_type(self.left), element_type(self.right)
+        _require(left == right, f"operator {self.op!r} joins {left} and {right}; write a cast")
+        if self.op in LOGIC:
+            _require(left == BOOL, f"operator {self.op!r} joins {left}, not bool")
+        if isinstance(self.left.type, FragmentType) and isinstance(self.right.type, FragmentType):
+            a, b = self.left.type, self.right.type
+            _require(a.shape == b.shape and a.layout == b.layout, f"operator {self.op!r} joins {a} and {b}")
+
+    @property
+    def type(self) -> Type:
+        """bool for comparisons and logic, the operands' type otherwise; a fragment if either operand is one."""
+        scalar = BOOL if self.op in COMPARISONS + LOGIC else element_type(self.left)
+        for side in (self.left, self.right):
+            if isinstance(side.type, FragmentType):
+                return FragmentType(scalar, side.type.shape, side.type.layout)
+        return scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-x` or `not x`."""
+
+    op: str
+    operand: Expr
+
+    def __post_init__(self) -> None:
+        _require(self.op in ("-", "not"), f"unknown operator {self.op!r}")
+
+    @property
+    def type(self) -> Type:
+        """The operand's type."""
+        return self.operand.type
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`then if condition else other`."""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+    def __post_init__(self) -> None:
+        _require(element_type(self.condition) == BOOL, f"condition has type {self.condition.type}, not bool")
+        _require(self.then.type == self.other.type, f"branches have types {self.then.type} and {self.other.type}")
+
+    @property
+    def type(self) -> Type:
+        """The branches' type."""
+        return self.then.type
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`cast(x, dtype)`: value conversion, rounding to nearest even; elementwise on fragments."""
+
+    operand: Expr
+    dtype: DType
+
+    @property
+    def type(self) -> Type:
+        """`dtype`, with the operand's shape and layout when that is a fragment."""
+        t = self.operand.type
+        return FragmentType(self.dtype, t.shape, t.layout) if isinstance(t, FragmentType) else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of a fragment: `x[i]` picks row `i` of a `thread` fragment (an element when it has one dimension), and
+    `x.cols(start, count)` picks columns of any fragment. Indices are constants: registers cannot be addressed."""
+
+    fragment: Var
+    start: int
+    count: int | None = None  # None: an index into the first dimension
+
+    def __post_init__(self) -> None:
+        t = self.fragment.type
+        _require(isinstance(t, FragmentType), f"{self.fragment.name} is no fragment")
+        assert isinstance(t, FragmentType)
+        if self.count is None:
+            _require(t.layout == "thread", f"{self.fragment.name}: layout {t.layout!r} has no row index")
+            _require(0 <= self.start < t.shape[0], f"{self.fragment.name}[{self.start}] is outside shape {t.shape}")
+        else:
+            _require(
+                0 <= self.start and 1 <= self.count and self.start + self.count <= t.shape[-1],
+                f"{self.fragment.name}.cols({self.start}, {self.count}) is outside shape {t.shape}",
+            )
+
+    @property
+    def type(self) -> Type:
+        """An element's dtype, or a fragment of the remaining shape."""
+        t = self.fragment.type
+        assert isinstance(t, FragmentType)
+        if self.count is None:
+            return t.dtype if len(t.shape) == 1 else FragmentType(t.dtype, t.shape[1:], t.layout)
+        return FragmentType(t.dtype, (*t.shape[:-1], self.count), t.layout)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """`sum(x)` or `max(x)` of a `thread` fragment: each thread reduces its own elements, in index order."""
+
+    op: str
+    operand: Expr
+
+    def __post_init__(self) -> None:
+        t = self.operand.type
+        _require(self.op in ("sum", "max"), f"unknown reduction {self.op!r}")
+        _require(isinstance(t, FragmentType) and t.layout == "thread", f"{self.op} needs a thread fragment, not {t}")
+
+    @property
+    def type(self) -> DType:
+        """The element type."""
+        return element_type(self.operand)
+
+
+Expr: TypeAlias = Const | Var | Extent | Special | Binary | Unary | Select | Cast | Part | Reduce
+
+
+def element_type(expr: Expr) -> DType:
+    """The scalar type of `expr`'s elements."""
+    t = expr.type
+    return t.dtype if isinstance(t, FragmentType) else t
+
+
+def operands(expr: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions of `expr`."""
+    match expr:
+        case Binary(_, left, right):
+            return (left, right)
+        case Unary(_, operand) | Cast(operand, _) | Reduce(_, operand):
+            return (operand,)
+        case Select(condition, then, other):
+            return (condition, then, other)
+        case Part(fragment, _, _):
+            return (fragment,)
+    return ()
+
+
+def walk_expr(expr: Expr) -> Iterator[Expr]:
+    """`expr` and all its sub-expressions, outermost first."""
+    yield expr
+    for operand in operands(expr):
+        yield from walk_expr(operand)
+
+
+# ------------------------------------------------------------------------------------------------------------ references
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A box of one stage of a shared-memory region: `shape` elements from `at`. `stage` is None when there is one."""
+
+    buffer: Smem
+    stage: Expr | None
+    at: tuple[Expr, ...]
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        n = len(self.buffer.shape)
+        _require(len(self.at) == n and len(self.shape) == n, f"view of {self.buffer.name}: not {n} dimensions")
+        _require(
+            (self.stage is None) == (self.buffer.stages == 1),
+            f"view of {self.buffer.name}: needs a stage index iff stages > 1",
+        )
+        for extent, whole in zip(self.shape, self.buffer.shape, strict=True):
+            _require(
+                1 <= extent <= whole, f"view of {self.buffer.name}: shape {self.shape} exceeds {self.buffer.shape}"
+            )
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the box."""
+        n = self.buffer.dtype.bytes
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def whole(self) -> bool:
+        """Whether the box is the whole stage."""
+        return self.shape == self.buffer.shape and all(c == Const(0) for c in self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRef:
+    """One slot of a barrier. `slot` is None when there is one."""
+
+    barrier: Barrier
+    slot: Expr | None
+
+    def __post_init__(self) -> None:
+        _require(
+            (self.slot is None) == (self.barrier.slots == 1), f"{self.barrier.name}: needs a slot index iff slots > 1"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalRef:
+    """An element of a tensor, by row-major coordinates: where a vector access starts."""
+
+    tensor: Tensor
+    at: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        _require(
+            len(self.at) == len(self.tensor.dims),
+            f"{self.tensor.name}: {len(self.at)} coordinates, not {len(self.tensor.dims)}",
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ statements
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`name = value`. `declare` marks the first assignment in scope, which fixes the type; later ones must agree."""
+
+    target: Var
+    value: Expr
+    declare: bool
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(
+            self.target.type == self.value.type,
+            f"{self.target.name} has type {self.target.type}, the value {self.value.type}",
+            self.span,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """`name = fragment(dtype, shape, layout)`: registers whose values are undefined until written."""
+
+    target: Var
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(isinstance(self.target.type, FragmentType), f"{self.target.name} is no fragment", self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for var in range(start, stop, step)`. `step` is positive. The loop is not unrolled (`static` ones are, by the reader)."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        for bound in (self.start, self.stop, self.step):
+            _require(bound.type == I32, f"loop bound of {self.var.name} has type {bound.type}, not i32", self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`if condition: ... else: ...`. A condition that differs between lanes masks lanes; collectives inside are findings."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    other: tuple[Stmt, ...] = ()
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(self.condition.type == BOOL, f"condition has type {self.condition.type}, not bool", self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Leave the innermost loop."""
+
+    span: Span = field(default=BUILT, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneLane:
+    """`with one_lane():` one thread of the role instance (lane 0 of its warp 0) runs the body; the others pass by."""
+
+    body: tuple[Stmt, ...]
+    span: Span = field(default=BUILT, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpStmt:
+    """One primitive; `out` receives its value when it has one. `declare` as in `Assign`."""
+
+    op: Op
+    out: Var | None = None
+    declare: bool = False
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        result = self.op.result_type()
+        if self.out is not None:
+            _require(
+                result == self.out.type,
+                f"{self.op.opname} gives {result}, {self.out.name} has type {self.out.type}",
+                self.span,
+            )
+
+
+Stmt: TypeAlias = Assign | Declare | For | If | Break | OneLane | OpStmt
+
+
+def bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The statement lists nested directly in `stmt`."""
+    match stmt:
+        case For(body=body) | OneLane(body=body):
+            return (body,)
+        case If(then=then, other=other):
+            return (then, other)
+    return ()
+
+
+# --------------------------------------------------------------------------------------------------------------- program
+
+
+@dataclass(frozen=True, slots=True)
+class RoleBody:
+    """What one role runs, once, from launch to exit."""
+
+    role: Role
+    body: tuple[Stmt, ...]
+    span: Span = field(default=BUILT, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One configuration of a kernel, for exactly one target."""
+
+    name: str
+    target: str
+    params: tuple[Param, ...]
+    launch: Launch
+    decls: tuple[Decl, ...]
+    roles: tuple[RoleBody, ...]
+    span: Span = field(default=BUILT, compare=False)
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for item in (*self.params, *self.decls):
+            _require(item.name not in seen, f"{item.name!r} is declared twice", item.span)
+            seen.add(item.name)
+        bodies_of = [b.role.name for b in self.roles]
+        _require(len(bodies_of) == len(set(bodies_of)), f"a role has two bodies: {bodies_of}", self.span)
+        for role in self.of(Role):
+            _require(role.name in bodies_of, f"role {role.name} has no body", role.span)
+
+    def of(self, kind: type[T]) -> tuple[T, ...]:
+        """The declarations (or parameters) of one kind, in order."""
+        return tuple(x for x in (*self.params, *self.decls) if isinstance(x, kind))
+
+    @property
+    def extents(self) -> tuple[str, ...]:
+        """Names of the symbolic problem extents, in order of first use."""
+        return tuple(dict.fromkeys(d for t in self.of(Tensor) for d in t.dims if isinstance(d, str)))
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return sum(r.threads * r.instances for r in self.of(Role))
+
+    @property
+    def smem_bytes(self) -> int:
+        """Bytes of shared memory, mbarriers included."""
+        ends = [s.end for s in self.of(Smem)] + [b.at + 8 * b.slots for b in self.of(Barrier) if b.kind == "mbarrier"]
+        return max(ends, default=0)
+
+    def first_warp(self, role: Role) -> int:
+        """The CTA's warp index where instance 0 of `role` starts."""
+        warp = 0
+        for r in self.of(Role):
+            if r == role:
+                return warp
+            warp += r.warps * r.instances
+        raise KeyError(role.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A statement with its path: role name and child positions, such as `load:0.1.2` (an `If`'s else-branch counts on
+    from its then-branch). Paths are how findings, mutations and evidence point at a statement."""
+
+    path: str
+    stmt: Stmt
+    role: Role
+    parents: tuple[Stmt, ...]
+
+
+def walk(program: Program) -> Iterator[Located]:
+    """Every statement of `program`, in canonical order."""
+
+    def visit(
+        prefix: str, stmts: tuple[Stmt, ...], base: int, role: Role, parents: tuple[Stmt, ...]
+    ) -> Iterator[Located]:
+        for i, stmt in enumerate(stmts):
+            path = f"{prefix}{base + i}"
+            yield Located(path, stmt, role, parents)
+            offset = 0
+            for nested in bodies(stmt):
+                yield from visit(path + ".", nested, offset, role, (*parents, stmt))
+                offset += len(nested)
+
+    for body in program.roles:
+        yield from visit(f"{body.role.name}:", body.body, 0, body.role, ())

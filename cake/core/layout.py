@@ -1,0 +1,42 @@
+"""Fragment layouts: which thread of a role instance holds which elements, in which register."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Layout(Protocol):
+    """A named layout. `threads` take part; thread `t` holds `registers(shape)` elements."""
+
+    name: str
+    threads: int
+
+    def registers(self, shape: tuple[int, ...]) -> int:
+        """Elements a thread holds."""
+
+    def coords(self, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+        """Array of shape (threads, registers, len(shape)): the logical coordinates of each element."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLayout:
+    """Each thread holds the whole shape privately, row-major."""
+
+    name: str = "thread"
+    threads: int = 1
+
+    def registers(self, shape: tuple[int, ...]) -> int:
+        """The number of elements."""
+        n = 1
+        for extent in shape:
+            n *= extent
+        return n
+
+    def coords(self, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+        """Row-major coordinates, for the one thread."""
+        index: Any = np.indices(shape).reshape(len(shape), -1).T
+        return np.asarray(index, dtype=np.int64)[None]

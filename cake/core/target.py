@@ -1,0 +1,16 @@
+"""A compilation target: the limits that the machine model needs, supplied by a plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Per-CTA limits of one target. `limits` maps a documented name to a number: `smem_bytes`, `threads`,
+    `registers` (a CTA), `registers_granule`, `named_barriers`, `box_extent`, ... Each has its source in `sources`."""
+
+    name: str
+    nvrtc_arch: str
+    limits: dict[str, int]
+    sources: dict[str, str]

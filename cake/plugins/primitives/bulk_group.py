@@ -1,0 +1,35 @@
+"""Bulk async-groups: how a thread learns that its TMA stores are done (PTX ISA, cp.async.bulk.commit_group, wait_group)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY
+
+from cake.core.events import Commit, Event, WaitGroup
+from cake.core.op import Op, primitive
+from cake.plugins.primitives.tma import SM90, TMA_STORE
+
+
+@primitive("bulk_commit", targets=SM90, ptx="cp.async.bulk.commit_group")
+class BulkCommit(Op):
+    """Close the executing thread's open bulk group."""
+
+    def events(self) -> tuple[Event, ...]:
+        return (Commit(TMA_STORE),)
+
+
+@primitive("bulk_wait", targets=SM90, ptx="cp.async.bulk.wait_group")
+class BulkWait(Op):
+    """Wait until at most `pending` of the executing thread's bulk groups are unfinished; with `read`, until their
+    sources may be overwritten, which comes earlier than the results."""
+
+    pending: int
+    _: KW_ONLY
+    read: bool = False
+
+    def check(self) -> Iterable[str]:
+        if self.pending < 0:
+            yield f"pending={self.pending} is negative"
+
+    def events(self) -> tuple[Event, ...]:
+        return (WaitGroup(TMA_STORE, self.pending, sources_only=self.read),)

@@ -1,0 +1,15 @@
+"""Proxy fences (PTX ISA, membar/fence, fence.proxy)."""
+
+from __future__ import annotations
+
+from cake.core.events import Event, Fence
+from cake.core.op import Op, primitive
+from cake.plugins.primitives.tma import SM90
+
+
+@primitive("fence_proxy_async", targets=SM90, ptx="fence.proxy.async")
+class FenceProxyAsync(Op):
+    """Make the executing threads' earlier generic accesses to shared memory visible to the async proxy (TMA, wgmma)."""
+
+    def events(self) -> tuple[Event, ...]:
+        return (Fence("async"),)

@@ -1,0 +1,27 @@
+"""Special functions of thread code (PTX ISA, rsqrt)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cake.core.events import Event
+from cake.core.ir import F32, Type
+from cake.core.op import Op, Value, primitive
+from cake.plugins.primitives.named_barrier import ALL
+
+
+@primitive("rsqrt", targets=ALL, ptx="rsqrt.approx")
+class Rsqrt(Op):
+    """1 / sqrt(x) in f32, at most 2 ulp off (PTX ISA, rsqrt.approx.ftz.f32)."""
+
+    x: Value
+
+    def check(self) -> Iterable[str]:
+        if self.x.type != F32:
+            yield f"x is {self.x.type}, not f32"
+
+    def result_type(self) -> Type:
+        return F32
+
+    def events(self) -> tuple[Event, ...]:
+        return ()

@@ -1,0 +1,51 @@
+"""Named CTA barriers and warp convergence (PTX ISA, bar/barrier and bar.warp.sync)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cake.core.events import Collective, Converge, Event, Sync, SyncArrive
+from cake.core.ir import BarrierRef
+from cake.core.op import Op, primitive
+
+ALL = ("sm_80", "sm_90a", "sm_100a")
+
+
+def _is_named(ref: BarrierRef) -> Iterable[str]:
+    if ref.barrier.kind != "named":
+        yield f"{ref.barrier.name} is an {ref.barrier.kind}, not a named barrier"
+
+
+@primitive("barrier_sync", targets=ALL, ptx="barrier.sync")
+class BarrierSync(Op):
+    """Arrive with every executing thread and block until the barrier's `arrivals` threads have arrived; orders generic
+    accesses among them."""
+
+    barrier: BarrierRef
+
+    def check(self) -> Iterable[str]:
+        yield from _is_named(self.barrier)
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warp"), Sync(self.barrier))
+
+
+@primitive("barrier_arrive", targets=ALL, ptx="barrier.arrive")
+class BarrierArrive(Op):
+    """Arrive with every executing thread, without blocking."""
+
+    barrier: BarrierRef
+
+    def check(self) -> Iterable[str]:
+        yield from _is_named(self.barrier)
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warp"), SyncArrive(self.barrier))
+
+
+@primitive("warp_sync", targets=ALL, ptx="bar.warp.sync")
+class WarpSync(Op):
+    """The lanes of each executing warp meet and see each other's accesses."""
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warp"), Converge())

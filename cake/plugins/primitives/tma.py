@@ -1,0 +1,71 @@
+"""TMA: boxes of a tensor between global and shared memory (PTX ISA, cp.async.bulk.tensor)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY
+
+from cake.core.events import Event, GlobalBox, Start, Timeline
+from cake.core.ir import BarrierRef, TensorMap, View
+from cake.core.op import Coords, Op, primitive
+
+SM90 = ("sm_90a", "sm_100a")
+
+TMA_LOAD = Timeline("tma_load", proxy="async", issuer="thread", in_order=False, completion="barrier")
+TMA_STORE = Timeline("tma_store", proxy="async", issuer="thread", in_order=True, completion="group")
+
+
+def _coords(at: Coords, tensor_map: TensorMap) -> Iterable[str]:
+    if len(at) != len(tensor_map.box):
+        yield f"at has {len(at)} coordinates, {tensor_map.name} has {len(tensor_map.box)} dimensions"
+
+
+@primitive("tma_load", targets=SM90, ptx="cp.async.bulk.tensor.shared::cta.global")
+class TmaLoad(Op):
+    """Copy one box of a tensor into a shared-memory view, asynchronously, completing the box's bytes on `done`.
+
+    Elements outside the tensor arrive as zeros and count as bytes (PTX ISA, cp.async.bulk.tensor; tensor modes, tiled).
+    The box must have as many bytes as `dst`; that it has the same rows and swizzle is for rules to say.
+    """
+
+    dst: View
+    src: TensorMap
+    _: KW_ONLY
+    at: Coords
+    done: BarrierRef
+
+    def check(self) -> Iterable[str]:
+        yield from _coords(self.at, self.src)
+
+    def events(self) -> tuple[Event, ...]:
+        box = GlobalBox(self.src.tensor, self.at, self.src.box)
+        return (Start(TMA_LOAD, reads=(box,), writes=(self.dst,), done=self.done, bytes=self.src.bytes),)
+
+
+@primitive("tma_store", targets=SM90, ptx="cp.async.bulk.tensor.global.shared::cta")
+class TmaStore(Op):
+    """Copy a shared-memory view to one box of a tensor, asynchronously, in the executing thread's bulk group.
+
+    Elements outside the tensor are not written. What the async proxy reads must have been written through it or fenced.
+    """
+
+    dst: TensorMap
+    src: View
+    _: KW_ONLY
+    at: Coords
+
+    def check(self) -> Iterable[str]:
+        yield from _coords(self.at, self.dst)
+
+    def events(self) -> tuple[Event, ...]:
+        return (Start(TMA_STORE, reads=(self.src,), writes=(GlobalBox(self.dst.tensor, self.at, self.dst.box),)),)
+
+
+@primitive("prefetch_tensormap", targets=SM90, ptx="prefetch.tensormap")
+class PrefetchTensormap(Op):
+    """Bring a descriptor into the cache, so that the first copy does not wait for it (PTX ISA, prefetch)."""
+
+    tensor_map: TensorMap
+
+    def events(self) -> tuple[Event, ...]:
+        return ()

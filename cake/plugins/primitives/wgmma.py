@@ -1,0 +1,84 @@
+"""wgmma: warpgroup matrix multiply-accumulate on Hopper (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY
+
+from cake.core.events import Collective, Commit, Event, RegisterFence, Start, Timeline, WaitGroup
+from cake.core.ir import BF16, BOOL, F16, F32, FragmentType, View
+from cake.core.op import Frag, Op, Pred, primitive
+
+SM90A = ("sm_90a",)
+
+WGMMA = Timeline("wgmma", proxy="async", issuer="warpgroup", in_order=True, completion="group")
+
+
+@primitive("wgmma", targets=SM90A, ptx="wgmma.mma_async")
+class Wgmma(Op):
+    """acc (64 x N) = a (64 x 16) @ b (N x 16).T, plus acc where `accumulate`; bf16 or f16 operands, f32 accumulators.
+
+    One instruction, m64nNk16, both operands K-major in shared memory (PTX ISA, wgmma.mma_async). It runs asynchronously:
+    `acc` may be touched again only past a `wgmma_wait` that covers its group.
+    """
+
+    acc: Frag
+    a: View
+    b: View
+    _: KW_ONLY
+    accumulate: Pred
+
+    def check(self) -> Iterable[str]:
+        t = self.acc.type
+        if (
+            not isinstance(t, FragmentType)
+            or t.layout != "wgmma"
+            or t.dtype != F32
+            or len(t.shape) != 2
+            or t.shape[0] != 64
+        ):
+            yield f'acc is {t}, not a fragment(f32, (64, N), layout="wgmma")'
+            return
+        if self.a.shape != (64, 16):
+            yield f"a has shape {self.a.shape}, not (64, 16)"
+        if self.b.shape != (t.shape[1], 16):
+            yield f"b has shape {self.b.shape}, not ({t.shape[1]}, 16)"
+        if self.a.buffer.dtype not in (BF16, F16) or self.a.buffer.dtype != self.b.buffer.dtype:
+            yield f"operands are {self.a.buffer.dtype} and {self.b.buffer.dtype}, not both bf16 or both f16"
+        if t.shape[1] % 8 or not 8 <= t.shape[1] <= 256:
+            yield f"N={t.shape[1]}, not a multiple of 8 from 8 to 256"
+        if self.accumulate.type != BOOL:
+            yield f"accumulate has type {self.accumulate.type}, not bool"
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warpgroup"), Start(WGMMA, reads=(self.a, self.b), writes=(self.acc,)))
+
+
+@primitive("wgmma_fence", targets=SM90A, ptx="wgmma.fence")
+class WgmmaFence(Op):
+    """Order register accesses and earlier wgmmas before the next wgmma: before the first, and whenever registers changed."""
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warpgroup"), RegisterFence(WGMMA))
+
+
+@primitive("wgmma_commit", targets=SM90A, ptx="wgmma.commit_group")
+class WgmmaCommit(Op):
+    """Close the open group of wgmmas."""
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warpgroup"), Commit(WGMMA))
+
+
+@primitive("wgmma_wait", targets=SM90A, ptx="wgmma.wait_group")
+class WgmmaWait(Op):
+    """Wait until at most `pending` groups of wgmmas are unfinished."""
+
+    pending: int
+
+    def check(self) -> Iterable[str]:
+        if not 0 <= self.pending <= 7:
+            yield f"pending={self.pending}, not 0 to 7"
+
+    def events(self) -> tuple[Event, ...]:
+        return (Collective("warpgroup"), WaitGroup(WGMMA, self.pending))
