@@ -65,8 +65,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start one asynchronous operation. Its two ends are *source may be reused* (for `reads`) and *result is visible*
-    (for `writes`); both come at any time after the start and are known only through `done` or a waited group."""
+    """Start one asynchronous operation.
+
+    Its two ends are *source may be reused* (for `reads`) and *result is visible* (for `writes`); both come at any time
+    after the start and are known only through `done` or a waited group.
+    """
 
     timeline: Timeline
     reads: tuple[Cell, ...] = ()

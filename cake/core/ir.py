@@ -98,7 +98,7 @@ class FragmentType:
 Type: TypeAlias = DType | FragmentType
 
 
-# ---------------------------------------------------------------------------------------------------------- declarations
+# --------------------------------------------------------------------------------------------------------- declarations
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Launch:
 Decl: TypeAlias = Smem | TensorMap | Barrier | Role
 
 
-# ----------------------------------------------------------------------------------------------------------- expressions
+# ---------------------------------------------------------------------------------------------------------- expressions
 
 ARITHMETIC: Final = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "min", "max")
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
@@ -414,7 +414,7 @@ class Part:
             _require(0 <= self.start < t.shape[0], f"{self.fragment.name}[{self.start}] is outside shape {t.shape}")
         else:
             _require(
-                0 <= self.start and 1 <= self.count and self.start + self.count <= t.shape[-1],
+                self.start >= 0 and self.count >= 1 and self.start + self.count <= t.shape[-1],
                 f"{self.fragment.name}.cols({self.start}, {self.count}) is outside shape {t.shape}",
             )
 
@@ -476,7 +476,7 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
         yield from walk_expr(operand)
 
 
-# ------------------------------------------------------------------------------------------------------------ references
+# ----------------------------------------------------------------------------------------------------------- references
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,7 +541,7 @@ class GlobalRef:
         )
 
 
-# ------------------------------------------------------------------------------------------------------------ statements
+# ----------------------------------------------------------------------------------------------------------- statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,7 +574,7 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for var in range(start, stop, step)`. `step` is positive. The loop is not unrolled (`static` ones are, by the reader)."""
+    """`for var in range(start, stop, step)`, not unrolled (the reader unrolls `static` loops). `step` is positive."""
 
     var: Var
     start: Expr
@@ -590,7 +590,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`if condition: ... else: ...`. A condition that differs between lanes masks lanes; collectives inside are findings."""
+    """`if condition: ... else: ...`. A condition that differs between lanes masks lanes."""
 
     condition: Expr
     then: tuple[Stmt, ...]
@@ -648,7 +648,7 @@ def bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     return ()
 
 
-# --------------------------------------------------------------------------------------------------------------- program
+# -------------------------------------------------------------------------------------------------------------- program
 
 
 @dataclass(frozen=True, slots=True)

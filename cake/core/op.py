@@ -100,11 +100,12 @@ def primitive(name: str, *, targets: tuple[str, ...], ptx: str) -> Callable[[O],
             for reason in self.check():
                 raise IRError(f"{name}: {reason}")
 
-        cls.__post_init__ = post_init  # type: ignore[attr-defined]
-        made = dataclass(frozen=True)(cls)
-        made.opname, made.targets, made.ptx = name, targets, ptx
-        hints = typing.get_type_hints(made)
-        made.kinds = {f.name: hints[f.name] for f in fields(made)}
-        return made
+        setattr(cls, "__post_init__", post_init)  # noqa: B010 - dataclass() calls it; classes do not declare it
+        dataclass(frozen=True)(cls)
+        cls.opname, cls.targets, cls.ptx = name, targets, ptx
+        hints = typing.get_type_hints(cls)
+        names: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
+        cls.kinds = {f.name: hints[f.name] for f in names}
+        return cls
 
     return wrap

@@ -1,4 +1,4 @@
-"""Bulk async-groups: how a thread learns that its TMA stores are done (PTX ISA, cp.async.bulk.commit_group, wait_group)."""
+"""Bulk async-groups: how a thread learns that its TMA stores are done (PTX ISA, cp.async.bulk.commit_group)."""
 
 from __future__ import annotations
 

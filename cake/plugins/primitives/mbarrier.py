@@ -1,4 +1,4 @@
-"""mbarrier: phases with arrivals and transaction bytes, in shared memory (PTX ISA, "Parallel Synchronization: mbarrier")."""
+"""mbarrier: phases with arrivals and transaction bytes, in shared memory (PTX ISA, "mbarrier")."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MbarrierArrive(Op):
 
 @primitive("mbarrier_expect", targets=SM90, ptx="mbarrier.arrive.expect_tx")
 class MbarrierExpect(Op):
-    """Each executing thread adds `bytes` to the phase's transaction count and arrives (PTX ISA, mbarrier.arrive.expect_tx)."""
+    """Each executing thread adds `bytes` to the phase's transactions and arrives (PTX ISA, mbarrier.arrive.expect_tx)."""
 
     barrier: BarrierRef
     bytes: int

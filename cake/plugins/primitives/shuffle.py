@@ -13,8 +13,8 @@ from cake.plugins.primitives.named_barrier import ALL
 
 @primitive("shfl", targets=ALL, ptx="shfl.sync")
 class Shfl(Op):
-    """Exchange a 32-bit scalar within the warp: `bfly` with lane `lane_id ^ by`, `down` with lane `lane_id + by` (its own
-    value where there is none), `idx` with lane `by`. All 32 lanes take part; it orders no memory."""
+    """Exchange a 32-bit scalar within the warp: `bfly` with lane `lane_id ^ by`, `down` with lane `lane_id + by` (its
+    own value where there is none), `idx` with lane `by`. All 32 lanes take part; it orders no memory."""
 
     value: Value
     mode: Literal["bfly", "down", "idx"]

@@ -1,4 +1,4 @@
-"""wgmma: warpgroup matrix multiply-accumulate on Hopper (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions")."""
+"""wgmma: warpgroup matrix multiply-accumulate on Hopper (PTX ISA, "Asynchronous Warpgroup Level Matrix")."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WGMMA = Timeline("wgmma", proxy="async", issuer="warpgroup", in_order=True, comp
 class Wgmma(Op):
     """acc (64 x N) = a (64 x 16) @ b (N x 16).T, plus acc where `accumulate`; bf16 or f16 operands, f32 accumulators.
 
-    One instruction, m64nNk16, both operands K-major in shared memory (PTX ISA, wgmma.mma_async). It runs asynchronously:
+    One instruction, m64nNk16, both operands K-major in shared memory (PTX ISA, wgmma.mma_async). It is asynchronous:
     `acc` may be touched again only past a `wgmma_wait` that covers its group.
     """
 
@@ -56,7 +56,7 @@ class Wgmma(Op):
 
 @primitive("wgmma_fence", targets=SM90A, ptx="wgmma.fence")
 class WgmmaFence(Op):
-    """Order register accesses and earlier wgmmas before the next wgmma: before the first, and whenever registers changed."""
+    """Order register accesses before the next wgmma: needed before the first and whenever registers changed."""
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), RegisterFence(WGMMA))
