@@ -49,6 +49,7 @@ class Finding:
     help: str = ""
     witness: tuple[str, ...] = ()
     source: str = "rule"  # rule, compiler, simulator, gpu
+    blocking: bool = True  # False: advisory, never fails a gate
 
 
 @dataclass(frozen=True, slots=True)
