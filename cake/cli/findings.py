@@ -62,7 +62,7 @@ def display(path: str) -> str:
 
 
 def write_text(item: Located, of_configs: int = 1) -> None:
-    """Print one finding for a reader at a terminal: place, code, message, the source line with a caret, help, witness."""
+    """Print one finding for a reader at a terminal: place, code, message, source line with a caret, help, witness."""
     f = item.finding
     head = style(f"{display(item.file)}:{item.line}:", bold=True)
     code = style(f.code, fg="red" if f.blocking else "yellow", bold=True)

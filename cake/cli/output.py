@@ -98,8 +98,7 @@ def plural(n: int, noun: str, many: str | None = None) -> str:
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
     """A bar on stderr while the body runs: call the yielded function with a word on each step done.
 
-    `total` is the number of steps, None when it is not known. Off a terminal nothing is drawn, and rich, which draws it,
-    is not imported.
+    `total` is the number of steps, None when it is not known. Off a terminal nothing is drawn and rich not imported.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
