@@ -55,7 +55,7 @@ def undocumented(path: Path) -> list[str]:
     """Public classes, functions and methods of `path` that have no docstring. Overrides of hooks named in the base
     classes (`events`, `compute`, `emit`, `cost`, `check`, ...) inherit theirs, and so need none."""
     tree = ast.parse((ROOT / path).read_text())
-    missing = [] if ast.get_docstring(tree) else [f"{path}: module"]
+    missing = [] if ast.get_docstring(tree) or not tree.body else [f"{path}: module"]
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
             if not ast.get_docstring(node):
