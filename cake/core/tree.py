@@ -15,7 +15,9 @@ from cake.core.ir import (
     Assign,
     Break,
     Declare,
+    DType,
     For,
+    FragmentType,
     If,
     IRError,
     OneLane,
@@ -23,6 +25,7 @@ from cake.core.ir import (
     Program,
     RoleBody,
     Scalar,
+    Span,
     Stmt,
     Type,
     Var,
@@ -32,8 +35,9 @@ from cake.core.ir import (
 
 @cache
 def field_names(kind: Any) -> tuple[str, ...]:
-    """Names of a node class's fields, in order; none for a class that is no dataclass."""
-    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
+    """Names of a node class's fields, in order; none for leaves (types, spans) and classes that are no dataclass."""
+    leaf = kind in (Span, DType, FragmentType)
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) and not leaf else ()
 
 
 def rebuild(node: Any, change: Callable[[Any], Any | None]) -> Any:

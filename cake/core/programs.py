@@ -1,0 +1,109 @@
+"""The program store of a log: canonical texts named by their sha256, loose or in one pack."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from cake.core.lines import Skipped, read_lines
+
+PACKS: Final = ("programs.jsonl", "programs.jsonl.xz", "programs.jsonl.gz")
+_BUDGET: Final = 256 << 20  #: bytes of text that one store keeps from packs
+
+
+def is_hash(text: str) -> bool:
+    """Whether `text` is a sha256 in lower-case hexadecimal."""
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def text_hash(text: str) -> str:
+    """A program's name: the sha256 of its canonical text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ProgramStore:
+    """Programs beside a log, in `folder`. A text whose hash is not its name does not count; `skipped` says how many."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.skipped: Skipped = Counter()
+        self._texts: dict[str, str] = {}
+        self._packed = False
+
+    def _loose(self, name: str) -> Path:
+        return self.folder / "programs" / name[:2] / f"{name}.cake"
+
+    def _read_packs(self) -> None:
+        self._packed = True
+        size = 0
+        for path in (self.folder / pack for pack in PACKS):
+            if not path.is_file():
+                continue
+            for line in read_lines(path, self.skipped):
+                try:
+                    data = json.loads(line)
+                    name, text = data["program"], data["text"]
+                    sound = is_hash(name) and text_hash(text) == name
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                    self.skipped["program pack: not an entry"] += 1
+                    continue
+                size += len(text)
+                if not sound:
+                    self.skipped["program pack: text and hash disagree"] += 1
+                elif size > _BUDGET:
+                    self.skipped["program pack: too large"] += 1
+                else:
+                    self._texts[name] = text
+
+    def get(self, name: str) -> str | None:
+        """The text called `name`, or None when it is missing or is another text than its name says."""
+        if not is_hash(name):
+            return None
+        if name not in self._texts and not self._packed:
+            self._read_packs()
+        if name not in self._texts:
+            try:
+                text = self._loose(name).read_text()
+            except (OSError, UnicodeDecodeError):
+                return None
+            if text_hash(text) != name:
+                self.skipped["program file: text and hash disagree"] += 1
+                return None
+            self._texts[name] = text
+        return self._texts[name]
+
+    def has(self, name: str) -> bool:
+        """Whether the store holds `name`."""
+        return self.get(name) is not None
+
+    def text(self, name: str) -> str:
+        """The text called `name`. Raises KeyError when the store does not hold it."""
+        text = self.get(name)
+        if text is None:
+            raise KeyError(name)
+        return text
+
+    def put(self, name: str, text: str) -> None:
+        """Store `text` as a loose file, unless it is here. Raises ValueError when `name` is not its hash."""
+        if text_hash(text) != name:
+            raise ValueError(f"{name} is not the hash of the text stored under it")
+        if self.has(name):
+            return
+        path = self._loose(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(text)
+        part.replace(path)  # whole or not at all
+        self._texts[name] = text
+
+    def write_pack(self, path: Path, names: Collection[str]) -> None:
+        """Write `names` with their texts into one compressed pack, sorted, the same bytes for the same programs."""
+        with lzma.open(path, "wb", preset=9) as out:
+            for name in sorted(names):
+                entry = json.dumps({"program": name, "text": self.text(name)}, sort_keys=True)
+                out.write(entry.encode() + b"\n")
