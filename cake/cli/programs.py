@@ -1,0 +1,108 @@
+"""From what the user typed to programs: a `.cake` file, a schedule.py or a kernel folder, and its configurations."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cake.core.errors import CakeError, Exit
+from cake.core.ir import Program
+
+Setting = int | float | bool | str
+
+#: A schedule or `.cake` file above this is refused unread: the largest program in the corpus has a few kilobytes.
+MAX_SOURCE_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One program to work on: `config` names the configuration ("" for a `.cake` file, which is one already), `file`
+    is what the user named, `folder` the kernel's folder when there is one."""
+
+    name: str
+    config: str
+    program: Program
+    file: Path
+    folder: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """`gemm_bf16[BN128]`, or the bare name."""
+        return f"{self.name}[{self.config}]" if self.config else self.name
+
+
+def read_text(path: Path) -> str:
+    """The text of a source file. Raises CakeError (usage) when it cannot be read, and (findings) when it is no text."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_SOURCE_BYTES:
+            limit = MAX_SOURCE_BYTES >> 20
+            raise CakeError(f"{path} has {size} bytes, and no schedule is that long (limit {limit} MiB)", Exit.USAGE)
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise CakeError(f"{path} does not exist; name a .cake file, a schedule.py or a kernel folder") from error
+    except OSError as error:
+        raise CakeError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        where = f"byte 0x{data[error.start]:02x} at offset {error.start}"
+        raise CakeError(f"{path} is not text: {where}", Exit.FINDINGS) from error
+    if "\0" in text:
+        raise CakeError(f"{path} is not text: a NUL byte at offset {text.index(chr(0))}", Exit.FINDINGS)
+    return text
+
+
+def subjects(path: Path, config: str = "all") -> list[Subject]:
+    """The programs that `path` and `--config` name, in the order of configs.toml.
+
+    Raises CakeError for a path or a configuration that does not exist, IRError for a program that cannot be built.
+    """
+    from cake.core.reader import read_program
+    from cake.core.schedule import load_kernel
+
+    folder = path if path.is_dir() else None
+    source = path / "schedule.py" if folder else path
+    if folder and not source.is_file():
+        raise CakeError(f"{path} has no schedule.py; a kernel folder holds schedule.py and configs.toml")
+    if source.suffix == ".cake":
+        program = read_program(read_text(source), file=str(source))
+        if config not in ("all", ""):
+            raise CakeError(f"{source} is one configuration already: --config needs a schedule.py or a kernel folder")
+        return [Subject(program.name, "", program, source)]
+    if source.suffix != ".py":
+        raise CakeError(f"{path} is neither a .cake file, a schedule.py nor a kernel folder")
+    read_text(source)
+    kernel = load_kernel(source)
+    known = configurations(source.parent)
+    chosen = known if config == "all" else {config: known[config]} if config in known else None
+    if chosen is None:
+        raise CakeError(f"{kernel.name} has no configuration {config!r}; it has {', '.join(known)}")
+    home = source.parent if (source.parent / "configs.toml").is_file() else None
+    return [Subject(kernel.name, name, kernel.configure(**values), source, home) for name, values in chosen.items()]
+
+
+def configurations(folder: Path) -> dict[str, Mapping[str, Setting]]:
+    """The configurations in `folder/configs.toml`, or one called `default` that takes the schedule's defaults."""
+    path = folder / "configs.toml"
+    if not path.is_file():
+        return {"default": {}}
+    try:
+        tables: dict[str, Any] = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise CakeError(f"{path} is not TOML: {error}") from error
+    return tables
+
+
+def shape_option(text: str | None) -> dict[str, int]:
+    """`M=4096,N=4096` as a mapping. Raises CakeError (usage) that quotes the part that is wrong."""
+    shape: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in (text or "").split(","))):
+        name, _, value = part.partition("=")
+        if not name.isidentifier() or not value.isdecimal() or int(value) < 1:
+            raise CakeError(f"--shape: {part!r} is not NAME=EXTENT with an extent of at least 1, such as M=4096")
+        shape[name] = int(value)
+    return shape
