@@ -91,21 +91,20 @@ def check_clauses(clauses: Clauses, relations: Mapping[str, Relation] | None = N
 
 def strata(clauses: Clauses, text: str = "") -> dict[str, int]:
     """The stratum of each defined predicate: each negates and aggregates over lower strata only."""
-    heads = clauses.heads
-    level = dict.fromkeys(heads, 0)
-    for _ in range(len(heads) + 1):
-        raised: Atom | None = None
+    level = dict.fromkeys(clauses.heads, 0)
+    while True:
+        raised: list[Atom] = []
         for clause in clauses.clauses:
             for literal in clause.body:
                 for atom in atoms(literal):
-                    if atom.relation not in heads:
-                        continue
-                    least = level[atom.relation] + (not isinstance(literal, Atom))
+                    least = level.get(atom.relation, -1) + (not isinstance(literal, Atom))
                     if level[clause.head.relation] < least:
-                        level[clause.head.relation], raised = least, atom
-        if raised is None:
+                        level[clause.head.relation] = least
+                        raised.append(atom)
+        if not raised:
             return level
-    raise ClauseError(f"{raised.relation} depends on its own negation or aggregate", text, raised.offset)  # type: ignore[union-attr]
+        if max(level.values()) > len(level):  # only a cycle climbs that high
+            raise ClauseError(f"{raised[0].relation} depends on its own negation or aggregate", text, raised[0].offset)
 
 
 class _Checker:
@@ -132,7 +131,7 @@ class _Checker:
                 if not isinstance(term, Variable):
                     raise self.fail(f"a head holds variables, not {term}", head.offset)
         if FINDING not in self.clauses.heads:
-            raise self.fail(f"no clause defines {FINDING}", 0)
+            raise self.fail(f"no clause defines {FINDING}", self.clauses.clauses[0].head.offset)
         used: set[str] = set()
         for atom in self._body_atoms():
             used.add(atom.relation)

@@ -39,7 +39,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<name>[a-z][A-Za-z0-9_]*)"
     r"|(?P<wildcard>_(?![A-Za-z0-9_]))"
     r"|(?P<aggregate>\#[a-z]+\+?)"
-    r"|(?P<mark>:-|!=|<=|>=|==|<>|\.\.|\*\*|[=<>(){}:,.;|@+*/\\&^~?$'\[\]!-])"
+    r"|(?P<mark>:-|:~|!=|<=|>=|==|<>|\.\.|\*\*|[=<>(){}:,.;|@+*/\\&^~?$'\[\]!-])"
 )
 
 #: Marks of the wider language that this one leaves out, and what to write instead.
@@ -50,7 +50,7 @@ _REFUSED: Final = {
     "@": "script calls are not part of the language",
     "[": "weights are not part of the language",
     "&": "theory atoms are not part of the language",
-    "~": "weak constraints are not part of the language",
+    ":~": "weak constraints are not part of the language",
     "==": "write '=' for equality",
     "<>": "write '!=' for inequality",
     "'": "strings stand in double quotes",

@@ -28,7 +28,7 @@ class ClauseError(ValueError):
         self.reason = reason
         self.line = self.column = 0
         message = reason
-        if 0 <= offset <= len(text) and text:
+        if 0 <= offset <= len(text):
             start = text.rfind("\n", 0, offset) + 1
             self.line = text.count("\n", 0, offset) + 1
             self.column = offset - start + 1
@@ -127,6 +127,8 @@ class Aggregate:
 
 
 Literal: TypeAlias = Atom | Not | Compare | Aggregate
+#: The order of a canonical body: what binds first.
+RANK: Final[dict[type[Literal], int]] = {Atom: 0, Compare: 1, Not: 2, Aggregate: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +268,8 @@ def _orient(literal: Literal) -> tuple[Literal, ...]:
 
 
 def _canonical_clause(clause: Clause, names: dict[str, str]) -> str:
-    """The least printing: always append the body literal that prints least with the variables named so far, and try
-    every literal that ties."""
+    """The least printing: always append the body literal that comes first (atoms, comparisons, negations, aggregates;
+    then by its text with the variables named so far), and try every literal that ties."""
 
     def show(literal: Literal, bound: dict[str, str]) -> tuple[str, dict[str, str]]:
         seen = dict(bound)
@@ -279,17 +281,19 @@ def _canonical_clause(clause: Clause, names: dict[str, str]) -> str:
 
         return str(map_terms(literal, change, lambda n: names.get(n, n))), seen
 
-    def finish(rest: tuple[Literal, ...], bound: dict[str, str]) -> tuple[str, ...]:
+    def finish(rest: tuple[Literal, ...], bound: dict[str, str]) -> tuple[tuple[int, str], ...]:
         if not rest:
             return ()
-        options = [(*show(way, bound), i) for i, literal in enumerate(rest) for way in _orient(literal)]
-        least = min(text for text, _, _ in options)
+        options = [
+            (RANK[type(way)], *show(way, bound), i) for i, literal in enumerate(rest) for way in _orient(literal)
+        ]
+        least = min((rank, text) for rank, text, _, _ in options)
         # Literals without new variables tie only with copies of themselves: following one of them is enough.
-        ties = {(i, tuple(seen.items())): seen for text, seen, i in options if text == least}
+        ties = {(i, tuple(seen.items())): seen for rank, text, seen, i in options if (rank, text) == least}
         if all(seen == bound for seen in ties.values()):
             ties = dict([next(iter(ties.items()))])
         return min((least, *finish(rest[:i] + rest[i + 1 :], dict(seen))) for i, seen in ties)
 
     head, bound = show(clause.head, {})
     body = tuple(dict.fromkeys(clause.body))
-    return f"{head} :- {', '.join(finish(body, bound))}."
+    return f"{head} :- {', '.join(text for _, text in finish(body, bound))}."
