@@ -8,6 +8,7 @@ import pkgutil
 from functools import cache
 from types import ModuleType
 
+from cake.core.layout import Layout, ThreadLayout
 from cake.core.op import Op
 
 #: The package whose modules hold the built-in primitives. A name, not an import: core depends on no plugin.
@@ -31,3 +32,10 @@ def primitives() -> dict[str, type[Op]]:
             if issubclass(cls, Op) and cls.opname and cls.__module__ == module.__name__:
                 found[cls.opname] = cls
     return found
+
+
+@cache
+def layouts() -> dict[str, Layout]:
+    """Fragment layouts by name: the thread-private one, and those that plugins bring as `LAYOUT`."""
+    found = [m.LAYOUT for m in _modules(BUILTIN) if hasattr(m, "LAYOUT")]
+    return {layout.name: layout for layout in (ThreadLayout(), *found)}
