@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY
 
 from cake.core.events import Commit, Event, WaitGroup
-from cake.core.op import Op, primitive
+from cake.core.op import Op, Work, primitive
 from cake.plugins.primitives.tma import SM90, TMA_STORE
 
 
@@ -16,6 +16,9 @@ class BulkCommit(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Commit(TMA_STORE),)
+
+    def cost(self) -> Work:
+        return Work(issue=1)
 
 
 @primitive("bulk_wait", targets=SM90, ptx="cp.async.bulk.wait_group")
@@ -33,3 +36,6 @@ class BulkWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (WaitGroup(TMA_STORE, self.pending, sources_only=self.read),)
+
+    def cost(self) -> Work:
+        return Work(issue=1, sync=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cake.core.events import Event, Fence
-from cake.core.op import Op, primitive
+from cake.core.op import Op, Work, primitive
 from cake.plugins.primitives.tma import SM90
 
 
@@ -13,3 +13,6 @@ class FenceProxyAsync(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Fence("async"),)
+
+    def cost(self) -> Work:
+        return Work(issue=1)

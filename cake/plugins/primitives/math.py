@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cake.core.events import Event
 from cake.core.ir import F32, Type
-from cake.core.op import Op, Value, primitive
+from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
 
 
@@ -25,3 +25,6 @@ class Rsqrt(Op):
 
     def events(self) -> tuple[Event, ...]:
         return ()
+
+    def cost(self) -> Work:
+        return Work(issue=1, alu_flops=1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cake.core.events import Arrive, Event, Expect, Wait
 from cake.core.ir import I32, BarrierRef
-from cake.core.op import Op, Value, primitive
+from cake.core.op import Op, Value, Work, primitive
 
 SM90 = ("sm_90a", "sm_100a")
 
@@ -20,6 +20,7 @@ def _is_mbarrier(ref: BarrierRef) -> Iterable[str]:
 class MbarrierArrive(Op):
     """Each executing thread arrives once on one slot's current phase (PTX ISA, mbarrier.arrive)."""
 
+    sugar = "barrier.arrive"
     barrier: BarrierRef
 
     def check(self) -> Iterable[str]:
@@ -28,11 +29,15 @@ class MbarrierArrive(Op):
     def events(self) -> tuple[Event, ...]:
         return (Arrive(self.barrier),)
 
+    def cost(self) -> Work:
+        return Work(issue=1)
+
 
 @primitive("mbarrier_expect", targets=SM90, ptx="mbarrier.arrive.expect_tx")
 class MbarrierExpect(Op):
     """Each executing thread adds `bytes` to the phase's transactions and arrives (PTX ISA, mbarrier.arrive.expect_tx)."""
 
+    sugar = "barrier.expect"
     barrier: BarrierRef
     bytes: int
 
@@ -44,6 +49,9 @@ class MbarrierExpect(Op):
     def events(self) -> tuple[Event, ...]:
         return (Expect(self.barrier, self.bytes), Arrive(self.barrier))
 
+    def cost(self) -> Work:
+        return Work(issue=1)
+
 
 @primitive("mbarrier_wait", targets=SM90, ptx="mbarrier.try_wait.parity")
 class MbarrierWait(Op):
@@ -52,6 +60,7 @@ class MbarrierWait(Op):
     A fresh barrier answers at once for parity 1: that is how a producer's first pass over an empty ring starts.
     """
 
+    sugar = "barrier.wait"
     barrier: BarrierRef
     phase: Value
 
@@ -62,3 +71,6 @@ class MbarrierWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Wait(self.barrier, self.phase),)
+
+    def cost(self) -> Work:
+        return Work(issue=1, sync=1)

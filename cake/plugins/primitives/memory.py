@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 
 from cake.core.events import Event, GlobalBox, Read, Write
 from cake.core.ir import BOOL, FragmentType, GlobalRef, Type, View, element_type
-from cake.core.op import Frag, Op, Pred, Value, primitive
+from cake.core.op import Frag, Op, Pred, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
 
 
@@ -20,6 +20,11 @@ def _vector(t: Type, ref: GlobalRef, when: Pred | None) -> Iterable[str]:
         yield f"{t.shape[0] * t.dtype.bytes} bytes a thread, not 2, 4, 8 or 16"
     if when is not None and when.type != BOOL:
         yield f"when has type {when.type}, not bool"
+
+
+def _bytes(t: Type) -> int:
+    assert isinstance(t, FragmentType)
+    return t.shape[0] * t.dtype.bytes
 
 
 def _box(ref: GlobalRef, t: Type) -> GlobalBox:
@@ -43,6 +48,9 @@ class LdGlobal(Op):
     def events(self) -> tuple[Event, ...]:
         return (Read(_box(self.src, self.dst.type)), Write(self.dst))
 
+    def cost(self) -> Work:
+        return Work(issue=1, dram_bytes=_bytes(self.dst.type))
+
 
 @primitive("st_global", targets=ALL, ptx="st.global")
 class StGlobal(Op):
@@ -58,6 +66,9 @@ class StGlobal(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Write(_box(self.dst, self.src.type)),)
+
+    def cost(self) -> Work:
+        return Work(issue=1, dram_bytes=_bytes(self.src.type))
 
 
 def _element(view: View) -> Iterable[str]:
@@ -80,6 +91,9 @@ class LdShared(Op):
     def events(self) -> tuple[Event, ...]:
         return (Read(self.src),)
 
+    def cost(self) -> Work:
+        return Work(issue=1, smem_bytes=self.src.bytes)
+
 
 @primitive("st_shared", targets=ALL, ptx="st.shared")
 class StShared(Op):
@@ -95,3 +109,6 @@ class StShared(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Write(self.dst),)
+
+    def cost(self) -> Work:
+        return Work(issue=1, smem_bytes=self.dst.bytes)

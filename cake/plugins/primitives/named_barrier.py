@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cake.core.events import Collective, Converge, Event, Sync, SyncArrive
 from cake.core.ir import BarrierRef
-from cake.core.op import Op, primitive
+from cake.core.op import Op, Work, primitive
 
 ALL = ("sm_80", "sm_90a", "sm_100a")
 
@@ -29,6 +29,9 @@ class BarrierSync(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Sync(self.barrier))
 
+    def cost(self) -> Work:
+        return Work(issue=1, sync=1)
+
 
 @primitive("barrier_arrive", targets=ALL, ptx="barrier.arrive")
 class BarrierArrive(Op):
@@ -42,6 +45,9 @@ class BarrierArrive(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), SyncArrive(self.barrier))
 
+    def cost(self) -> Work:
+        return Work(issue=1)
+
 
 @primitive("warp_sync", targets=ALL, ptx="bar.warp.sync")
 class WarpSync(Op):
@@ -49,3 +55,6 @@ class WarpSync(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Converge())
+
+    def cost(self) -> Work:
+        return Work(issue=1)

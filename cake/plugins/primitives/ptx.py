@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 
 from cake.core.events import Event, Opaque, Read, Write
 from cake.core.ir import View
-from cake.core.op import Op, Value, primitive
+from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
 
 
@@ -26,3 +26,6 @@ class Ptx(Op):
     def events(self) -> tuple[Event, ...]:
         first = self.text.split(maxsplit=1)[0] if self.text.strip() else "nothing"
         return (*map(Read, self.reads), *map(Write, self.writes), Opaque(f"ptx({first} ...) is not modelled"))
+
+    def cost(self) -> Work:
+        return Work(issue=1)

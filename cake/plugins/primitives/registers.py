@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Self
 
 from cake.core.events import Collective, Event, Registers
-from cake.core.op import Op, primitive
+from cake.core.op import Op, Work, primitive
+
+SM_REGISTERS = 65536  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 
 
 @primitive("setmaxnreg", targets=("sm_90a", "sm_100a"), ptx="setmaxnreg")
@@ -14,8 +16,15 @@ class Setmaxnreg(Op):
     """Set the executing warpgroup's registers a thread: `dec` gives some back to the CTA's pool, `inc` blocks until the
     pool has them. The pool holds what the launch assigned: more than that is a hang."""
 
+    sugar = "role.registers"
     count: int
     action: Literal["inc", "dec"]
+
+    @classmethod
+    def for_role(cls, registers: int, threads: int) -> Self:
+        """The action that takes a CTA of `threads` threads from what its launch gave each to `registers`."""
+        launched = min(SM_REGISTERS // threads // 8 * 8, 255)
+        return cls(registers, "dec" if registers < launched else "inc")
 
     def check(self) -> Iterable[str]:
         if not 24 <= self.count <= 256 or self.count % 8:
@@ -23,3 +32,6 @@ class Setmaxnreg(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Registers(self.count, self.action == "inc"))
+
+    def cost(self) -> Work:
+        return Work(issue=1, sync=1 if self.action == "inc" else 0)

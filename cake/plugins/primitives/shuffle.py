@@ -7,7 +7,7 @@ from typing import Literal
 
 from cake.core.events import Collective, Event
 from cake.core.ir import F32, I32, Type
-from cake.core.op import Op, Value, primitive
+from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
 
 
@@ -31,3 +31,6 @@ class Shfl(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"),)
+
+    def cost(self) -> Work:
+        return Work(issue=1)

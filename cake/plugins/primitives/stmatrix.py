@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cake.core.events import Collective, Event, Write
 from cake.core.ir import BF16, F16, FragmentType, View
-from cake.core.op import Op, Value, primitive
+from cake.core.op import Op, Value, Work, primitive
 
 
 @primitive("stmatrix", targets=("sm_90a", "sm_100a"), ptx="stmatrix")
@@ -28,3 +28,6 @@ class Stmatrix(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Write(self.dst))
+
+    def cost(self) -> Work:
+        return Work(issue=self.dst.shape[1] // 16, smem_bytes=self.dst.bytes / 4)  # a warp's quarter of the rows

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 
 from cake.core.events import Event, GlobalBox, Start, Timeline
 from cake.core.ir import BarrierRef, TensorMap, View
-from cake.core.op import Coords, Op, primitive
+from cake.core.op import Coords, Op, Work, primitive
 
 SM90 = ("sm_90a", "sm_100a")
 
@@ -41,6 +41,9 @@ class TmaLoad(Op):
         box = GlobalBox(self.src.tensor, self.at, self.src.box)
         return (Start(TMA_LOAD, reads=(box,), writes=(self.dst,), done=self.done, bytes=self.src.bytes),)
 
+    def cost(self) -> Work:
+        return Work(issue=1, dram_bytes=self.src.bytes, smem_bytes=self.src.bytes)
+
 
 @primitive("tma_store", targets=SM90, ptx="cp.async.bulk.tensor.global.shared::cta")
 class TmaStore(Op):
@@ -60,6 +63,9 @@ class TmaStore(Op):
     def events(self) -> tuple[Event, ...]:
         return (Start(TMA_STORE, reads=(self.src,), writes=(GlobalBox(self.dst.tensor, self.at, self.dst.box),)),)
 
+    def cost(self) -> Work:
+        return Work(issue=1, dram_bytes=self.dst.bytes, smem_bytes=self.dst.bytes)
+
 
 @primitive("prefetch_tensormap", targets=SM90, ptx="prefetch.tensormap")
 class PrefetchTensormap(Op):
@@ -69,3 +75,6 @@ class PrefetchTensormap(Op):
 
     def events(self) -> tuple[Event, ...]:
         return ()
+
+    def cost(self) -> Work:
+        return Work(issue=1)

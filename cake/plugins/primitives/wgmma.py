@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cake.core.events import Collective, Commit, Event, RegisterFence, Start, Timeline, WaitGroup
 from cake.core.ir import BF16, BOOL, F16, F32, FragmentType, View
-from cake.core.op import Frag, Op, Pred, primitive
+from cake.core.op import Frag, Op, Pred, Work, primitive
 
 SM90A = ("sm_90a",)
 
@@ -80,6 +80,9 @@ class Wgmma(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Start(WGMMA, reads=(self.a, self.b), writes=(self.acc,)))
 
+    def cost(self) -> Work:
+        return Work(issue=1, smem_bytes=self.a.bytes + self.b.bytes, tensor_flops=2 * 64 * self.b.shape[0] * 16)
+
 
 @primitive("wgmma_fence", targets=SM90A, ptx="wgmma.fence")
 class WgmmaFence(Op):
@@ -88,6 +91,9 @@ class WgmmaFence(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), RegisterFence(WGMMA))
 
+    def cost(self) -> Work:
+        return Work(issue=1)
+
 
 @primitive("wgmma_commit", targets=SM90A, ptx="wgmma.commit_group")
 class WgmmaCommit(Op):
@@ -95,6 +101,9 @@ class WgmmaCommit(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Commit(WGMMA))
+
+    def cost(self) -> Work:
+        return Work(issue=1)
 
 
 @primitive("wgmma_wait", targets=SM90A, ptx="wgmma.wait_group")
@@ -109,3 +118,6 @@ class WgmmaWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), WaitGroup(WGMMA, self.pending))
+
+    def cost(self) -> Work:
+        return Work(issue=1, sync=1)
