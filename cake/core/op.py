@@ -58,6 +58,7 @@ class Op:
     opname: ClassVar[str] = ""
     targets: ClassVar[tuple[str, ...]] = ()
     ptx: ClassVar[str] = ""  #: the PTX instruction family
+    sugar: ClassVar[str] = ""  #: the step of a schedule's sugar that it implements, if any (see `cake.core.sugar`)
     kinds: ClassVar[dict[str, Any]] = {}  #: field name -> annotation
 
     def check(self) -> Iterable[str]:

@@ -1,0 +1,530 @@
+"""Role bodies: statements, block scoping, unrolling, and the expansion of a pipeline's verbs.
+
+Two scopes run side by side. The author's: a name first assigned in a block ends with it. The program's: unrolled blocks
+melt into the block around them, so a name may live on there, and is assigned again (same type) or renamed (another).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from cake.core.ir import (
+    BOOL,
+    I32,
+    SPECIALS,
+    Assign,
+    Break,
+    Declare,
+    Expr,
+    Extent,
+    For,
+    If,
+    IRError,
+    OneLane,
+    OpStmt,
+    Role,
+    Span,
+    Special,
+    Stmt,
+    Type,
+    Var,
+    walk_expr,
+)
+from cake.core.op import Op
+from cake.core.reader_expr import Expressions, check_free
+from cake.core.reader_source import MAX_NESTING, MAX_STATEMENTS, Source, suggest
+from cake.core.reader_values import describe, expression
+from cake.core.registry import primitives
+from cake.core.sugar import (
+    SUGAR,
+    Cursor,
+    Handle,
+    Pipeline,
+    open_cursor,
+    release,
+    set_registers,
+    tile_coordinates,
+    tile_range,
+)
+
+_VERBS: Final = ("acquire", "wait", "release", "advance")
+
+
+@dataclass(slots=True)
+class Binding:
+    """What an author's name means: an IR scalar or fragment, or (`fixed`) something that no statement may assign."""
+
+    value: object
+    fixed: str = ""  # why it cannot be assigned
+
+
+@dataclass(slots=True)
+class Fresh:
+    """Makes names that nothing else has: `taken` in this role or program."""
+
+    taken: set[str]
+
+    def __call__(self, wanted: str) -> str:
+        """`wanted`, or `wanted_1` and so on."""
+        name, n = wanted, 0
+        while name in self.taken:
+            n += 1
+            name = f"{wanted}_{n}"
+        self.taken.add(name)
+        return name
+
+
+@dataclass(slots=True)
+class Counter:
+    """Statements read so far, over all roles."""
+
+    statements: int = 0
+
+
+class RoleReader(Expressions):
+    """Reads one role's body."""
+
+    def __init__(
+        self,
+        source: Source,
+        role: Role,
+        known: dict[str, object],
+        extents: frozenset[str],
+        fresh: Fresh,
+        counter: Counter,
+    ) -> None:
+        super().__init__(source)
+        self.role = role
+        self.known = known
+        self.extents = extents
+        self.fresh = fresh
+        self.counter = counter
+        self.names: list[dict[str, Binding]] = [{}]
+        self.emitted: list[dict[str, Type]] = [{}]
+        self.out: list[list[Stmt]] = [[]]
+        self.ended: dict[str, int] = {}
+        self.cursors: dict[str, Cursor] = {}
+        self.loops: list[str] = []
+        self.lane = 0
+        self.here: ast.stmt | None = None
+        self.spare: list[
+            tuple[Var, bool]
+        ] = []  # generated names of nested primitives, and whether this statement uses them
+
+    def read(self, node: ast.With, registers: int, threads: int) -> tuple[Stmt, ...]:
+        """The body of `with role:`; `registers` per thread as its declaration asks (0: as launched)."""
+        span = self.source.span(node)
+        if registers:
+            with self.placed(node):
+                self.emit(set_registers(registers, threads, span))
+        used = {n.id for stmt in node.body for n in ast.walk(stmt) if isinstance(n, ast.Name)}
+        for name, ring in self.known.items():
+            if isinstance(ring, Pipeline) and name in used:
+                if self.role not in (ring.producer, ring.consumer):
+                    raise self.error(node, f"role {self.role.name} is neither producer nor consumer of {name}")
+                cursor = self.cursors[name] = open_cursor(ring, self.role, self.fresh)
+                for stmt in cursor.start(span):
+                    self.emit(stmt)
+        self.block(node.body)
+        return tuple(self.out[0])
+
+    # ---------------------------------------------------------------------------------------------------------- scopes
+
+    def lookup(self, node: ast.Name) -> object:
+        """What a name means in this role."""
+        name = node.id
+        for scope in reversed(self.names):
+            if name in scope:
+                return scope[name].value
+        if name in self.known:
+            return self.known[name]
+        if name in self.extents:
+            return Extent(name)
+        if name in SPECIALS:
+            if name == "sm_count":
+                raise self.error(node, "sm_count is known to the launch only; write cta_count in a role")
+            return 0 if name == "instance" and self.fold and self.role.instances == 1 else Special(name)
+        if name in self.ended:
+            raise self.error(
+                node,
+                f"{name!r} ended with the block that assigned it first, at line {self.ended[name]}; assign it before that block",
+            )
+        visible = {n for scope in self.names for n in scope} | set(self.known) | self.extents | set(SPECIALS)
+        raise self.error(node, f"unknown name {name!r}{suggest(name, visible)}")
+
+    def binding(self, name: str) -> Binding | None:
+        """The author's binding of a name, innermost first."""
+        return next((scope[name] for scope in reversed(self.names) if name in scope), None)
+
+    @contextmanager
+    def scope(self, node: ast.stmt, *, unrolled: bool = False) -> Iterator[list[Stmt]]:
+        """A block: names first assigned in it end with it. An unrolled one emits into the block around it."""
+        if len(self.names) > MAX_NESTING:
+            raise self.error(node, f"blocks are nested more than {MAX_NESTING} deep")
+        self.names.append({})
+        if not unrolled:
+            self.emitted.append({})
+            self.out.append([])
+        spare = self.spare
+        if not unrolled:
+            self.spare = []  # a loop's bounds may use the outer ones
+        try:
+            yield self.out[-1]
+        finally:
+            line = self.source.span(node).line
+            self.ended |= dict.fromkeys(self.names.pop(), line)
+            if not unrolled:
+                self.emitted.pop()
+                self.out.pop()
+                self.spare = spare
+
+    def emit(self, stmt: Stmt) -> None:
+        """Add a statement to the block being read."""
+        self.counter.statements += 1
+        if self.counter.statements > MAX_STATEMENTS:
+            raise IRError(f"the program has more than {MAX_STATEMENTS} statements once unrolled", stmt.span)
+        if isinstance(stmt, Assign) and stmt.declare:
+            self.emitted[-1][stmt.target.name] = stmt.target.type
+        self.out[-1].append(stmt)
+
+    def target(self, node: ast.Name, type_: Type, *, redeclare: bool = False) -> tuple[Var, bool]:
+        """The program's variable for an assignment to an author's name, and whether this declares it."""
+        bound = self.binding(node.id)
+        if bound is not None:
+            if bound.fixed:
+                raise self.error(node, f"{node.id!r} {bound.fixed}; choose another name")
+            assert isinstance(bound.value, Var)
+            if redeclare:
+                raise self.error(node, f"{node.id!r} is declared already; delete the line")
+            return bound.value, False
+        self.check_name(node)
+        name = node.id
+        holder = next((scope[name] for scope in reversed(self.emitted) if name in scope), None)
+        if holder is not None and (redeclare or holder != type_):
+            name, holder = self.fresh(name), None
+        var = Var(name, type_)
+        self.names[-1][node.id] = Binding(var)
+        if holder is None:
+            self.emitted[-1][name] = type_
+        return var, holder is None
+
+    def check_name(self, node: ast.Name) -> None:
+        """Refuse to give a name another meaning than it has."""
+        name = node.id
+        if name in self.known:
+            raise self.error(node, f"{name!r} is {describe(self.known[name])} already; choose another name")
+        if name in self.extents:
+            raise self.error(node, f"{name!r} is a problem extent already; choose another name")
+        check_free(self.source, node, name)
+
+    # ------------------------------------------------------------------------------------------------------ statements
+
+    def block(self, stmts: Sequence[ast.stmt]) -> None:
+        """Read statements into the current block."""
+        for stmt in stmts:
+            self.counter.statements += 1
+            if self.counter.statements > 10 * MAX_STATEMENTS:
+                raise self.error(stmt, f"unrolling reads more than {10 * MAX_STATEMENTS} statements")
+            self.here = stmt
+            self.spare = [(var, False) for var, _ in self.spare]
+            with self.placed(stmt):
+                self.statement(stmt)
+
+    def statement(self, node: ast.stmt) -> None:
+        """Read one statement."""
+        span = self.source.span(node)
+        match node:
+            case ast.Pass():
+                return
+            case ast.Break():
+                if not self.loops:
+                    raise self.error(node, "`break` outside a loop")
+                if self.loops[-1] == "static":
+                    raise self.error(node, "`break` in a static loop: put the rest of the body under `if`")
+                self.emit(Break(span))
+            case ast.Assign(targets=[ast.Name() as target], value=value):
+                self.assign(target, value, span)
+            case ast.Assign():
+                raise self.error(node, "an assignment has one name on its left; elements and tuples cannot be assigned")
+            case ast.Expr(value=ast.Call() as call):
+                self.call(call, span)
+            case ast.Expr():
+                raise self.error(node, "an expression alone does nothing; assign it or delete the line")
+            case ast.If(test=test, body=body, orelse=orelse):
+                self.branch(node, test, body, orelse, span)
+            case ast.With():
+                self.one_lane(node, span)
+            case ast.For():
+                self.loop(node, span)
+            case _:
+                raise self.source.unsupported(node)
+
+    def assign(self, target: ast.Name, value: ast.expr, span: Span) -> None:
+        """`name = value`."""
+        match value:
+            case ast.Call(func=ast.Name(id="fragment")):
+                type_ = self.fragment_type(value)
+                var, _ = self.target(target, type_, redeclare=True)
+                self.emit(Declare(var, span))
+                return
+            case ast.Call(func=ast.Name(id=name)) if name in primitives():
+                op = self.operation(value, primitives()[name])
+                result = op.result_type()
+                if result is None:
+                    raise self.error(value, f"{name} gives no value; write it as a statement")
+                var, declare = self.target(target, result)
+                self.emit(OpStmt(op, var, declare, span))
+                return
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="acquire" | "wait" as verb)) if isinstance(
+                self.known.get(name), Pipeline
+            ):
+                bound = self.binding(target.id)
+                if bound is not None and not isinstance(bound.value, Handle):
+                    raise self.error(target, f"{target.id!r} is in use here; choose another name for the slot")
+                if bound is None:
+                    self.check_name(target)
+                self.verb(value, name, verb, span)
+                self.names[-1][target.id] = Binding(self.cursors[name].handle(), "is a slot of a pipeline")
+                return
+        result_value = self.value(value)
+        expr = expression(result_value)
+        if expr is None:
+            raise self.error(value, f"{describe(result_value)} cannot be kept in a scalar; name it above the roles")
+        var, declare = self.target(target, expr.type)
+        self.emit(Assign(var, expr, declare, span))
+
+    def call(self, node: ast.Call, span: Span) -> None:
+        """A primitive or a pipeline's verb as a statement."""
+        match node.func:
+            case ast.Name(id=name) if name in primitives():
+                self.emit(OpStmt(self.operation(node, primitives()[name]), span=span))
+            case ast.Attribute(value=ast.Name(id=name), attr=verb) if isinstance(self.known.get(name), Pipeline):
+                self.verb(node, name, verb, span)
+            case ast.Attribute(value=ast.Name(), attr="expect"):
+                handle = self.value(node.func.value)
+                if not isinstance(handle, Handle):
+                    raise self.error(node, f"{describe(handle)} has no method 'expect'")
+                nbytes = self.arguments(node, "expect", ("bytes",))["bytes"]
+                self.emit(handle.expect(self.as_int(node, nbytes, "bytes"), span))
+            case _:
+                value = self.value(node)
+                raise self.error(node, f"{describe(value)} alone does nothing; assign it or delete the line")
+
+    def verb(self, node: ast.Call, name: str, verb: str, span: Span) -> None:
+        """`ring.acquire()`, `ring.wait()`, `ring.release(slot)`, `ring.advance()`."""
+        cursor = self.cursors[name]
+        ring = cursor.ring
+        if verb not in _VERBS:
+            raise self.error(
+                node, f"a pipeline has no method {verb!r}{suggest(verb, _VERBS)}; it has {', '.join(_VERBS)}"
+            )
+        args = self.arguments(node, verb, ("slot",) if verb == "release" else ())
+        user = {"acquire": ring.producer, "wait": ring.consumer, "release": ring.consumer}.get(verb, self.role)
+        if self.role != user:
+            raise self.error(node, f"{name}.{verb}() belongs to role {user.name}, not {self.role.name}")
+        match verb:
+            case "acquire":
+                self.emit(cursor.wait(ring.empty, span))
+            case "wait":
+                self.emit(cursor.wait(ring.full, span))
+            case "release":
+                self.emit(release(cursor, self.as_expr(node, args["slot"]), self.lane > 0, span))
+            case "advance":
+                for stmt in cursor.advance(span.line, span):
+                    self.emit(stmt)
+
+    def branch(
+        self, node: ast.If, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], span: Span
+    ) -> None:
+        """`if`: a constant condition picks its branch while reading, in schedules."""
+        condition = self.value(test)
+        if self.fold and isinstance(condition, bool):
+            with self.scope(node, unrolled=True):
+                self.block(body if condition else orelse)
+            return
+        expr = self.as_expr(test, condition)
+        if expr.type != BOOL:
+            raise self.error(test, f"the condition has type {expr.type}, not bool; write a comparison")
+        with self.scope(node) as then:
+            self.block(body)
+        with self.scope(node) as other:
+            self.block(orelse)
+        self.emit(If(expr, tuple(then), tuple(other), span))
+
+    def one_lane(self, node: ast.With, span: Span) -> None:
+        """`with one_lane():`."""
+        match node.items:
+            case [
+                ast.withitem(
+                    context_expr=ast.Call(func=ast.Name(id="one_lane"), args=[], keywords=[]), optional_vars=None
+                )
+            ]:
+                pass
+            case _:
+                raise self.error(node, "a role has one kind of `with`: `with one_lane():`")
+        self.lane += 1
+        with self.scope(node) as body:
+            self.block(node.body)
+        self.lane -= 1
+        self.emit(OneLane(tuple(body), span))
+
+    # ----------------------------------------------------------------------------------------------------------- loops
+
+    def loop(self, node: ast.For, span: Span) -> None:
+        """`for` over `range`, `static` or `tiles`."""
+        if node.orelse:
+            raise self.error(node, "`else` of a loop is not part of the language: write it behind the loop")
+        match node.iter:
+            case ast.Call(func=ast.Name(id="range")):
+                start, stop, step = (self.as_expr(node.iter, v) for v in self.range_values(node.iter))
+                self.emit_loop(node, self.single(node), (start, stop, step), span)
+            case ast.Call(func=ast.Name(id="static" | "tiles" as name)) if self.source.canonical:
+                raise self.error(node.iter, f"`{name}` belongs to schedules: {SUGAR[name]}")
+            case ast.Call(func=ast.Name(id="static")):
+                self.unroll(node, node.iter)
+            case ast.Call(func=ast.Name(id="tiles")):
+                self.tiles(node, node.iter, span)
+            case _:
+                raise self.error(node.iter, "a loop runs over range(...), static(...) or tiles(...)")
+
+    def single(self, node: ast.For) -> ast.Name:
+        """The loop's one variable, a new name."""
+        if not isinstance(node.target, ast.Name):
+            raise self.error(node.target, "this loop has one variable")
+        return self.new(node.target)
+
+    def new(self, target: ast.expr) -> ast.Name:
+        """A loop variable: a name that is not in use."""
+        if not isinstance(target, ast.Name):
+            raise self.error(target, "a loop variable is a name")
+        if self.binding(target.id) is not None:
+            raise self.error(target, f"{target.id!r} is in use here; choose another loop variable")
+        self.check_name(target)
+        return target
+
+    def range_values(self, node: ast.Call) -> tuple[object, object, object]:
+        """Start, stop and step of `range(...)`."""
+        if node.keywords or not 1 <= len(node.args) <= 3:
+            raise self.error(
+                node, "range takes one to three bounds: range(stop), range(start, stop) or range(start, stop, step)"
+            )
+        values = [self.value(arg) for arg in node.args]
+        if len(values) == 1:
+            return 0, values[0], 1
+        return values[0], values[1], values[2] if len(values) == 3 else 1
+
+    def emit_loop(
+        self,
+        node: ast.For,
+        variable: ast.Name | str,
+        bounds: tuple[Expr, Expr, Expr],
+        span: Span,
+        prologue: Callable[[Var], None] | None = None,
+    ) -> None:
+        """A `For` around the loop's body, with `prologue` first in it."""
+        for cursor in self.advanced_in(node):
+            cursor.generation += 1  # a slot taken before the loop is stale from the second iteration on
+        name = variable if isinstance(variable, str) else variable.id
+        if any(name in scope for scope in self.emitted):
+            name = self.fresh(name)
+        var = Var(name, I32)
+        self.loops.append("range")
+        bounding = {v.name for bound in bounds for v in walk_expr(bound) if isinstance(v, Var)}
+        with self.scope(node) as body:
+            self.emitted[-1][name] = I32
+            for scope in list(self.names):
+                for author, held in scope.items():
+                    if isinstance(held.value, Var) and held.value.name in bounding:
+                        self.names[-1][author] = Binding(held.value, "bounds the loop around it")
+            if isinstance(variable, ast.Name):
+                self.names[-1][variable.id] = Binding(var, "is a loop variable")
+            if prologue is not None:
+                prologue(var)
+            self.block(node.body)
+        self.loops.pop()
+        self.emit(For(var, *bounds, tuple(body), span))
+
+    def advanced_in(self, node: ast.For) -> list[Cursor]:
+        """Cursors that the loop's body advances."""
+        names = {
+            n.func.value.id
+            for stmt in node.body
+            for n in ast.walk(stmt)
+            if isinstance(n, ast.Call)
+            and isinstance(n.func, ast.Attribute)
+            and n.func.attr == "advance"
+            and isinstance(n.func.value, ast.Name)
+        }
+        return [cursor for name, cursor in self.cursors.items() if name in names]
+
+    def unroll(self, node: ast.For, call: ast.Call) -> None:
+        """`for x in static(...)`: the body once for each value, which is a constant in it."""
+        if len(call.args) != 1 or call.keywords:
+            raise self.error(call, "static takes one argument: a range(...) or a tuple")
+        argument = call.args[0]
+        values: Sequence[object]
+        match argument:
+            case ast.Call(func=ast.Name(id="range")):
+                start, stop, step = (self.as_int(argument, v, "a bound") for v in self.range_values(argument))
+                if step == 0:
+                    raise self.error(argument, "the step is 0")
+                values = range(start, stop, step)
+            case _:
+                result = self.value(argument)
+                if not isinstance(result, tuple) or not all(isinstance(v, int | float | str) for v in result):
+                    raise self.error(
+                        argument, f"static takes a range(...) or a tuple of constants, not {describe(result)}"
+                    )
+                values = result
+        if len(values) > MAX_STATEMENTS:
+            raise self.error(call, f"{len(values)} iterations to unroll, more than {MAX_STATEMENTS}")
+        variable = self.single(node)
+        self.loops.append("static")
+        for value in values:
+            with self.scope(node, unrolled=True):
+                self.names[-1][variable.id] = Binding(value, "is the variable of a static loop")
+                self.block(node.body)
+        self.loops.pop()
+
+    def tiles(self, node: ast.For, call: ast.Call, span: Span) -> None:
+        """`for m, n in tiles(rows, columns, group=...)`: this CTA's share of the tiles."""
+        if not isinstance(node.target, ast.Tuple) or len(node.target.elts) != 2:
+            raise self.error(node.target, "tiles gives two variables: `for m, n in tiles(...)`")
+        row, column = (self.new(t) for t in node.target.elts)
+        args = self.arguments(call, "tiles", ("rows", "columns"), {"group": 1})
+        rows, columns = self.as_expr(call, args["rows"]), self.as_expr(call, args["columns"])
+        group = self.as_int(call, args["group"], "group")
+        if group < 1:
+            raise self.error(call, f"group={group} is below 1")
+
+        def coordinates(tile: Var) -> None:
+            parts = tile_coordinates(tile, rows, columns, group, self.fresh)
+            authored = (*(None for _ in parts[:-2]), row, column)
+            for (name, value), author in zip(parts, authored, strict=True):
+                if author is not None:
+                    name = author.id if not any(author.id in s for s in self.emitted) else self.fresh(author.id)
+                    self.names[-1][author.id] = Binding(Var(name, I32), "is a loop variable")
+                self.emit(Assign(Var(name, I32), value, True, span))
+
+        self.emit_loop(node, self.fresh("tile"), tile_range(rows, columns), span, coordinates)
+
+    # --------------------------------------------------------------------------------------------------------- lifting
+
+    def lift(self, op: Op, node: ast.Call) -> Var:
+        """A nested primitive gets a statement of its own, before the one that uses it."""
+        result = op.result_type()
+        assert result is not None
+        for i, (var, busy) in enumerate(self.spare):
+            if not busy and var.type == result and var.name.startswith(f"{op.opname}_value"):
+                self.spare[i] = (var, True)
+                self.emit(OpStmt(op, var, False, self.source.span(node)))
+                return var
+        var = Var(self.fresh(f"{op.opname}_value"), result)
+        self.spare.append((var, True))
+        self.emitted[-1][var.name] = result
+        self.emit(OpStmt(op, var, True, self.source.span(node)))
+        return var

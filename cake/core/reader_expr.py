@@ -1,0 +1,493 @@
+"""Expressions: one evaluator for schedules and `.cake` text, over the values of `cake.core.reader_values`."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import types
+import typing
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from typing import Any, Final, Literal, NoReturn
+
+from cake.core.ir import (
+    DTYPES,
+    I32,
+    SPECIALS,
+    Barrier,
+    BarrierRef,
+    Binary,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    FragmentType,
+    GlobalRef,
+    IRError,
+    Part,
+    Reduce,
+    Select,
+    Smem,
+    Tensor,
+    TensorMap,
+    Unary,
+    Var,
+    View,
+)
+from cake.core.op import Op
+from cake.core.reader_source import MAX_DEPTH, MAX_OPERANDS, Source, suggest
+from cake.core.reader_values import (
+    EXPR,
+    barrier_slot,
+    describe,
+    expression,
+    fold_binary,
+    fold_unary,
+    literal,
+    whole_view,
+)
+from cake.core.registry import primitives
+from cake.core.sugar import SUGAR, Handle, Pipeline
+
+_OPERATORS: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.And: "and",
+    ast.Or: "or",
+}
+
+#: Functions of expressions.
+FUNCTIONS: Final = ("cast", "ceil_div", "min", "max", "sum")
+#: Names that only mean something in one place, and where.
+PLACED: Final[dict[str, str]] = {
+    "smem": "declare it above the roles: `x = smem(...)`",
+    "tensor_map": "declare it above the roles: `x = tensor_map(...)`",
+    "mbarrier": "declare it above the roles: `x = mbarrier(...)`",
+    "named_barrier": "declare it above the roles: `x = named_barrier(...)`",
+    "role": "declare it above the roles: `x = role(...)`",
+    "pipeline": "declare it above the roles: `x = pipeline(...)`",
+    "launch": "write it once, as a statement above the roles",
+    "fragment": "declare it in a statement of a role: `x = fragment(...)`",
+    "one_lane": "write `with one_lane():` in a role",
+    "tiles": "write `for m, n in tiles(...)` in a role",
+    "static": "write `for x in static(...)` in a role",
+    "range": "write `for x in range(...)` in a role",
+    "schedule": "write it as the decorator of the function",
+}
+REQUIRED: Final = object()
+
+
+class Expressions:
+    """Evaluates expressions. Subclasses say what names mean and where a nested primitive's statement goes."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.fold = not source.canonical
+        self.depth = 0
+        self.operands = 0
+        self.conditional = 0  # inside a branch of `and`, `or` or `... if ...`, where a primitive may not be lifted out
+
+    @abstractmethod
+    def lookup(self, node: ast.Name) -> object:
+        """What the name means here, or refuse."""
+
+    @abstractmethod
+    def lift(self, op: Op, node: ast.Call) -> Var:
+        """Emit a statement that computes a nested primitive, and return its value's name."""
+
+    def error(self, node: ast.AST, message: str) -> IRError:
+        """The error to raise at `node`."""
+        return self.source.error(node, message)
+
+    @contextmanager
+    def placed(self, node: ast.AST) -> Iterator[None]:
+        """Give construction errors that have no place the place of `node`."""
+        try:
+            yield
+        except IRError as error:
+            if error.span.line:
+                raise
+            raise IRError(error.message, self.source.span(node)) from None
+
+    # ------------------------------------------------------------------------------------------------------ evaluation
+
+    def value(self, node: ast.expr) -> object:
+        """Evaluate `node`."""
+        self.operands += 1
+        if self.operands > MAX_OPERANDS:
+            raise self.error(node, f"the program has more than {MAX_OPERANDS} operands once unrolled")
+        if self.depth >= MAX_DEPTH:
+            raise self.error(node, f"the expression is nested more than {MAX_DEPTH} deep; name its parts")
+        self.depth += 1
+        try:
+            with self.placed(node):
+                return self._value(node)
+        finally:
+            self.depth -= 1
+
+    def _value(self, node: ast.expr) -> object:
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str()):
+                literal(node.value)
+                return node.value
+            case ast.Constant():
+                raise self.error(
+                    node, f"{node.value!r} is no constant of the language: write an int, float, bool or string"
+                )
+            case ast.Name():
+                return self.lookup(node)
+            case ast.Tuple(elts=elements):
+                return tuple(self.value(e) for e in elements)
+            case ast.BinOp(left, op, right):
+                return self._binary(node, self._operator(node, op), self.value(left), self.value(right))
+            case ast.BoolOp(op, values):
+                return self._logic(node, self._operator(node, op), values)
+            case ast.UnaryOp(op, operand):
+                return self._unary(node, op, operand)
+            case ast.Compare(left, ops, comparators):
+                if len(ops) > 1:
+                    raise self.error(node, "a chain of comparisons is not part of the language: join two with `and`")
+                return self._binary(node, self._operator(node, ops[0]), self.value(left), self.value(comparators[0]))
+            case ast.IfExp(test, body, orelse):
+                return self._select(node, test, body, orelse)
+            case ast.Attribute(value, name):
+                return self._attribute(node, self.value(value), name)
+            case ast.Subscript(value, index):
+                return self._subscript(node, self.value(value), index)
+            case ast.Call():
+                return self._call(node)
+        raise self.source.unsupported(node)
+
+    def _operator(self, node: ast.expr, op: ast.AST) -> str:
+        if type(op) not in _OPERATORS:
+            raise self.source.unsupported(op, node)
+        return _OPERATORS[type(op)]
+
+    def _binary(self, node: ast.expr, op: str, left: object, right: object) -> object:
+        if self.fold:
+            return fold_binary(op, left, right)
+        return Binary(op, self.as_expr(node, left), self.as_expr(node, right))
+
+    def _logic(self, node: ast.expr, op: str, values: list[ast.expr]) -> object:
+        result = self.value(values[0])
+        for value in values[1:]:
+            result = self._binary(node, op, result, self._branch(value))
+        return result
+
+    def _branch(self, node: ast.expr) -> object:
+        self.conditional += 1
+        try:
+            return self.value(node)
+        finally:
+            self.conditional -= 1
+
+    def _unary(self, node: ast.expr, op: ast.AST, operand: ast.expr) -> object:
+        if isinstance(op, ast.USub):
+            if isinstance(operand, ast.Constant) and type(operand.value) in (int, float):
+                negative = -operand.value  # the one way to write a negative constant, in both forms
+                literal(negative)
+                return negative
+            value = self.value(operand)
+            if isinstance(value, float) and math.isinf(value):
+                return -value
+            return fold_unary("-", value) if self.fold else Unary("-", self.as_expr(node, value))
+        if isinstance(op, ast.Not):
+            value = self.value(operand)
+            return fold_unary("not", value) if self.fold else Unary("not", self.as_expr(node, value))
+        raise self.source.unsupported(op, node)
+
+    def _select(self, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> object:
+        condition = self.value(test)
+        if self.fold and isinstance(condition, bool):
+            return self.value(body if condition else orelse)
+        then, other = self._branch(body), self._branch(orelse)
+        return Select(self.as_expr(test, condition), self.as_expr(body, then), self.as_expr(orelse, other))
+
+    def _attribute(self, node: ast.expr, value: object, name: str) -> object:
+        match value, name:
+            case ((Smem() | TensorMap() | View()), "bytes"):
+                return value.bytes
+            case Smem(), "stage_bytes" | "end":
+                return getattr(value, name)
+            case Handle(cursor=cursor), "full" | "empty":
+                return cursor.ref(getattr(cursor.ring, name), value.slot)
+        known = {
+            Smem: "bytes, stage_bytes, end, tile",
+            View: "bytes, tile",
+            TensorMap: "bytes",
+            Handle: "full, empty, expect",
+            Pipeline: "acquire, wait, release, advance",
+        }.get(type(value), "nothing")
+        raise self.error(node, f"{describe(value)} has no attribute {name!r}; it has {known}")
+
+    def _subscript(self, node: ast.expr, value: object, index: ast.expr) -> object:
+        if isinstance(index, ast.Slice):
+            raise self.source.unsupported(index)
+        at = self.value(index)
+        match value:
+            case Smem():
+                stage = self._index(index, at, value.stages)
+                return View(value, stage, (Const(0),) * len(value.shape), value.shape)
+            case Barrier():
+                return BarrierRef(value, self._index(index, at, value.slots))
+            case Tensor():
+                return GlobalRef(value, self.as_coords(index, at if isinstance(at, tuple) else (at,)))
+            case Var():
+                return Part(value, self.as_int(index, at))
+        raise self.error(node, f"{describe(value)} has no elements to index")
+
+    def _index(self, node: ast.expr, value: object, count: int) -> Expr | None:
+        """A stage or slot index; of one there is only 0, which is left out."""
+        expr = self.as_expr(node, value)
+        if expr.type != I32:
+            raise self.error(node, f"the index has type {expr.type}, not i32")
+        if isinstance(value, int) and not 0 <= value < count:
+            raise self.error(node, f"index {value} is outside 0 to {count - 1}")
+        return None if count == 1 and expr == Const(0) else expr
+
+    # ----------------------------------------------------------------------------------------------------------- calls
+
+    def _call(self, node: ast.Call) -> object:
+        match node.func:
+            case ast.Attribute(value, name):
+                return self._method(node, self.value(value), name)
+            case ast.Name(id=name) if name in FUNCTIONS:
+                return self._function(node, name)
+            case ast.Name(id=name) if name in DTYPES:
+                args = self.arguments(node, name, ("value",))
+                return self._typed_literal(node, DTYPES[name], args["value"])
+            case ast.Name(id=name) if name in primitives():
+                op = self.operation(node, primitives()[name])
+                if op.result_type() is None:
+                    raise self.error(node, f"{name} gives no value; write it as a statement")
+                if self.conditional:
+                    raise self.error(node, f"{name} in one branch of an expression: give it a statement of its own")
+                return self.lift(op, node)
+            case ast.Name(id=name) if name in PLACED:
+                raise self.error(node, f"`{name}(...)` stands in the wrong place: {PLACED[name]}")
+            case ast.Name(id=name):
+                raise self.error(
+                    node, f"unknown function {name!r}{suggest(name, (*FUNCTIONS, *primitives(), *PLACED))}"
+                )
+        raise self.error(node, "only a name or a method can be called")
+
+    def _typed_literal(self, node: ast.Call, dtype: DType, value: object) -> Const:
+        if not isinstance(value, int | float):
+            raise self.error(node, f"{dtype}(...) takes a literal; write cast(..., {dtype})")
+        return Const(value, dtype)
+
+    def _function(self, node: ast.Call, name: str) -> object:
+        if name in SUGAR and not self.fold:
+            raise self.error(node, f"`{name}` belongs to schedules: {SUGAR[name]}")
+        if name == "cast":
+            args = self.arguments(node, name, ("value", "dtype"))
+            if not isinstance(args["dtype"], DType):
+                raise self.error(node, f"cast takes a type, not {describe(args['dtype'])}")
+            return Cast(self.as_expr(node, args["value"]), args["dtype"])
+        if name == "sum" or (name == "max" and len(node.args) == 1):
+            return Reduce(name, self.as_expr(node, self.arguments(node, name, ("value",))["value"]))
+        args = self.arguments(node, name, ("a", "b"))
+        a, b = args["a"], args["b"]
+        if name == "ceil_div":
+            return fold_binary("//", fold_binary("+", a, fold_binary("-", b, 1)), b)
+        return self._binary(node, name, a, b)
+
+    def _method(self, node: ast.Call, value: object, name: str) -> object:
+        match value, name:
+            case ((Smem() | View()), "tile"):
+                base = whole_view(value)
+                assert base is not None
+                if not base.whole:
+                    raise self.error(node, "a tile of a tile: give the outer region's coordinates")
+                args = self.arguments(node, name, ("at", "shape"))
+                at, shape = self.as_coords(node, args["at"]), self.as_ints(node, args["shape"])
+                return View(base.buffer, base.stage, at, shape)
+            case Var(), "cols":
+                args = self.arguments(node, name, ("start", "count"))
+                return Part(value, self.as_int(node, args["start"]), self.as_int(node, args["count"]))
+            case ((Pipeline() | Handle()), "acquire" | "wait" | "release" | "advance" | "expect"):
+                raise self.error(node, f"`.{name}()` inside an expression: write it as a statement")
+        methods = {Smem: "tile", View: "tile", Var: "cols"}
+        raise self.error(
+            node, f"{describe(value)} has no method {name!r}{suggest(name, [methods.get(type(value), '')])}"
+        )
+
+    def arguments(
+        self,
+        node: ast.Call,
+        name: str,
+        positional: tuple[str, ...],
+        keywords: Mapping[str, object] = types.MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """The evaluated arguments of a call, by parameter; `keywords` maps keyword-only ones to defaults."""
+        return {key: self.value(arg) for key, arg in self.bind(node, name, positional, positional, keywords)} | {
+            key: default
+            for key, default in keywords.items()
+            if default is not REQUIRED and key not in {k.arg for k in node.keywords}
+        }
+
+    def bind(
+        self,
+        node: ast.Call,
+        name: str,
+        positional: tuple[str, ...],
+        required: tuple[str, ...],
+        keywords: Mapping[str, object],
+    ) -> list[tuple[str, ast.expr]]:
+        """Match a call's arguments to parameters, in the order written. Refuses unknown, doubled and missing ones."""
+        if len(node.args) > len(positional):
+            raise self.error(
+                node.args[len(positional)],
+                f"{name} takes {len(positional)} positional arguments, not {len(node.args)}"
+                + (f"; write {' and '.join(keywords)} as keywords" if keywords else ""),
+            )
+        bound: list[tuple[str, ast.expr]] = list(zip(positional, node.args, strict=False))
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise self.error(keyword.value, "`**` is not part of the language: write the keywords out")
+            known = (*positional, *keywords)
+            if keyword.arg not in known:
+                expected = f"it takes {', '.join(known)}" if known else "it takes no arguments"
+                raise self.error(
+                    keyword, f"{name} has no argument {keyword.arg!r}{suggest(keyword.arg, known)}; {expected}"
+                )
+            if keyword.arg in (key for key, _ in bound):
+                raise self.error(keyword, f"{name} gets {keyword.arg!r} twice")
+            bound.append((keyword.arg, keyword.value))
+        given = {key for key, _ in bound}
+        missing = [key for key in (*required, *(k for k, d in keywords.items() if d is REQUIRED)) if key not in given]
+        if missing:
+            raise self.error(node, f"{name} lacks {' and '.join(missing)}")
+        return bound
+
+    def operation(self, node: ast.Call, cls: type[Op]) -> Op:
+        """A primitive's call as an op."""
+        with self.placed(node):
+            params: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
+            positional = tuple(f.name for f in params if not f.kw_only)
+            required = tuple(f.name for f in params if not f.kw_only and f.default is MISSING)
+            keywords = {f.name: REQUIRED if f.default is MISSING else f.default for f in params if f.kw_only}
+            operands = {
+                key: self.operand(arg, cls.kinds[key], f"{cls.opname}: {key}")
+                for key, arg in self.bind(node, cls.opname, positional, required, keywords)
+            }
+            make: Callable[..., Op] = cls
+            return make(**operands)
+
+    # -------------------------------------------------------------------------------------------------------- coercion
+
+    def operand(self, node: ast.expr, kind: Any, what: str) -> object:
+        """Evaluate `node` as an operand annotated `kind`."""
+        return self.coerce(node, self.value(node), kind, what)
+
+    def coerce(self, node: ast.expr, value: object, kind: Any, what: str) -> object:
+        """`value` as the operand kind of an annotation in a primitive; see `cake.core.op`."""
+        origin, arms = typing.get_origin(kind), typing.get_args(kind)
+        if origin in (typing.Union, types.UnionType):
+            arms = tuple(a for a in arms if a is not type(None))
+            if len(arms) == 1:
+                return self.coerce(node, value, arms[0], what)
+            if isinstance(value, arms):
+                return value
+            expr = expression(value)
+            if expr is not None and isinstance(expr, arms):
+                return expr
+            wanted = "a value" if set(arms) >= set(EXPR) else "a fragment or a part of one"
+            raise self.error(node, f"{what} is {describe(value)}, not {wanted}")
+        if origin is tuple:
+            if not isinstance(value, tuple):
+                raise self.error(node, f"{what} is {describe(value)}, not a tuple")
+            return tuple(self.coerce(node, item, arms[0], what) for item in value)
+        if origin is Literal:
+            if value not in arms:
+                raise self.error(node, f"{what} is {value!r}, not {' or '.join(map(repr, arms))}")
+            return value
+        if kind is View:
+            result: object = whole_view(value)
+        elif kind is BarrierRef:
+            result = barrier_slot(value)
+        else:
+            result = value if type(value) is kind else None
+        if result is None:
+            nouns = {
+                View: "a view of shared memory",
+                BarrierRef: "a barrier slot",
+                TensorMap: "a tensor map",
+                GlobalRef: "an element of a tensor",
+                int: "a constant of type i32",
+                bool: "True or False",
+                str: "a string",
+            }
+            raise self.error(node, f"{what} is {describe(value)}, not {nouns.get(kind, kind.__name__)}")
+        return result
+
+    def as_expr(self, node: ast.AST, value: object) -> Expr:
+        """`value` as an IR expression."""
+        expr = expression(value)
+        if expr is None:
+            raise self.error(node, f"{describe(value)} is no value to compute with")
+        return expr
+
+    def as_int(self, node: ast.AST, value: object, what: str = "this") -> int:
+        """`value` as a constant int."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            hint = "; name it above the roles" if isinstance(value, EXPR) and self.fold else ""
+            raise self.error(node, f"{what} is {describe(value)}, not a constant of type i32{hint}")
+        return value
+
+    def as_ints(self, node: ast.AST, value: object, what: str = "this") -> tuple[int, ...]:
+        """`value` as a tuple of constant ints."""
+        if not isinstance(value, tuple):
+            raise self.error(node, f"{what} is {describe(value)}, not a tuple of ints; a single one is written `(n,)`")
+        return tuple(self.as_int(node, item, what) for item in value)
+
+    def as_coords(self, node: ast.AST, value: object) -> tuple[Expr, ...]:
+        """`value` as a tuple of i32 expressions."""
+        if not isinstance(value, tuple):
+            raise self.error(node, f"coordinates are {describe(value)}, not a tuple; a single one is written `(i,)`")
+        coords = tuple(self.as_expr(node, item) for item in value)
+        for coord in coords:
+            if coord.type != I32:
+                raise self.error(node, f"a coordinate has type {coord.type}, not i32")
+        return coords
+
+    def fragment_type(self, node: ast.Call) -> FragmentType:
+        """The type that `fragment(dtype, shape, layout=...)` declares."""
+        args = self.arguments(node, "fragment", ("dtype", "shape"), {"layout": REQUIRED})
+        if not isinstance(args["dtype"], DType) or not isinstance(args["layout"], str):
+            raise self.error(
+                node, 'fragment takes a type, a shape and a layout: `fragment(f32, (64, 64), layout="wgmma")`'
+            )
+        return FragmentType(args["dtype"], self.as_ints(node, args["shape"], "shape"), args["layout"])
+
+
+@functools.cache
+def reserved() -> frozenset[str]:
+    """Names of the language, which no program may give another meaning."""
+    return frozenset((*FUNCTIONS, *DTYPES, *PLACED, *SUGAR, *SPECIALS, *primitives(), "inf", "Tensor"))
+
+
+def check_free(source: Source, node: ast.AST, name: str) -> None:
+    """Refuse names that the language uses, and those outside ASCII."""
+    if not name.isascii():
+        raise source.error(node, f"{name!r} is not ASCII; names go into CUDA C++ as they are")
+    if name in reserved():
+        raise source.error(node, f"{name!r} is a name of the language; choose another")
