@@ -244,7 +244,7 @@ class GitRepo:
         self.read("merge", "--ff-only", "--quiet", commit)
 
     def export(self, commit: str, folder: Path) -> None:
-        """A clone at `folder` that shares this repository's objects, with `commit` checked out, detached, byte for byte."""
+        """A clone at `folder` that shares this repository's objects; `commit` is checked out, byte for byte."""
         self.read("clone", "--quiet", "--shared", "--no-checkout", "--no-tags", str(self.root), str(folder))
         clone = GitRepo(folder)
         clone.read("config", "core.autocrlf", "false")
