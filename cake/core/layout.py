@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 
+@runtime_checkable
 class Layout(Protocol):
     """A named layout. `threads` take part; thread `t` holds `registers(shape)` elements."""
 
