@@ -106,3 +106,15 @@ def shape_option(text: str | None) -> dict[str, int]:
             raise CakeError(f"--shape: {part!r} is not NAME=EXTENT with an extent of at least 1, such as M=4096")
         shape[name] = int(value)
     return shape
+
+
+def number_option(text: str | None) -> dict[str, float]:
+    """`eps=1e-6` as a mapping. Raises CakeError (usage) that quotes the part that is wrong."""
+    numbers: dict[str, float] = {}
+    for part in filter(None, (p.strip() for p in (text or "").split(","))):
+        name, _, value = part.partition("=")
+        try:
+            numbers[name] = float(value)
+        except ValueError:
+            raise CakeError(f"--scalar: {part!r} is not NAME=NUMBER, such as eps=1e-6") from None
+    return numbers
