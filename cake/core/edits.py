@@ -257,7 +257,7 @@ class _RoleEdits:
                     yield "role", path, f"done by {other.name}", self._handed(path, stmt, other)
 
     def _handed(self, path: str, stmt: Stmt, other: Role) -> Callable[[], Program]:
-        """The statement leaves this role and ends the corresponding block of `other`: as deep in loops as it was here."""
+        """The statement leaves this role and ends a block of `other` that is as deep in loops as it was here."""
         depth = self._loop_depth(path)
 
         def build() -> Program:
@@ -297,7 +297,7 @@ class _RoleEdits:
                 yield "move", path, "its last statement goes after it", self._put(path, last, body[-1])
 
     def _into(self, path: str, block: Stmt, n: int, stmt: Stmt, at_end: bool) -> Callable[[], Program]:
-        """`block` and its neighbour `stmt` become one: `stmt` ends (or starts) the nested list number `n` of `block`."""
+        """`block` and its neighbour `stmt` become one: `stmt` ends (or starts) nested list number `n` of `block`."""
         body = bodies(block)[n]
         merged = with_bodies(block, _set(bodies(block), n, (*body, stmt) if at_end else (stmt, *body)))
         return self._splice(path, lambda s, i: (*s[:i], merged, *s[i + 2 :]))

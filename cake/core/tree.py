@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from operator import is_
 from typing import Any
 
 from cake.core.ir import (
@@ -178,16 +179,13 @@ def drop_empty(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     kept: list[Stmt] = []
     for stmt in stmts:
         nested = bodies(stmt)
-        if not nested:
-            kept.append(stmt)
-            continue
-        lists = tuple(drop_empty(body) for body in nested)
+        lists = tuple(map(drop_empty, nested))
         if isinstance(stmt, If) and lists[1] and not lists[0]:
             raise IRError("an if without statements has an else", stmt.span)
-        if any(lists):
-            same = all(a is b or a == b for a, b in zip(lists, nested, strict=True))
+        if any(lists) or not nested:
+            same = all(a is b for a, b in zip(lists, nested, strict=True))
             kept.append(stmt if same else with_bodies(stmt, lists))
-    return tuple(kept)
+    return stmts if len(kept) == len(stmts) and all(map(is_, kept, stmts)) else tuple(kept)
 
 
 # --------------------------------------------------------------------------------------------------------------- scopes

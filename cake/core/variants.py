@@ -35,7 +35,7 @@ from cake.core.ir import (
     View,
 )
 from cake.core.op import Op
-from cake.core.printer import expression_text
+from cake.core.printer import print_operand
 
 #: A comparison or operation and what a slip of the pen makes of it.
 SLIPS: Final[dict[str, str]] = {
@@ -101,8 +101,10 @@ def variants(expr: Expr, names: Sequence[Var] = ()) -> Iterator[Expr]:
             for new in variants(operand, names):
                 yield Reduce(op, new)
         case Part(fragment=fragment, start=start, count=count):
+            assert isinstance(fragment.type, FragmentType)
+            extent = fragment.type.shape[0] if count is None else fragment.type.shape[-1]
             for other in (start + (count or 1), start - (count or 1)):
-                if other >= 0:
+                if other >= 0 and other + (count or 1) <= extent:
                     yield replace(expr, start=other)
             for new in variants(fragment, names):
                 if isinstance(new, Var):
@@ -131,7 +133,7 @@ def _text(value: object) -> str:
             return value.name
         case bool() | int() | str() | None | tuple():
             return str(value)
-    return expression_text(value)  # type: ignore[arg-type]
+    return print_operand(value)
 
 
 def op_changes(op: Op, program: Program, names: Sequence[Var]) -> Iterator[Change]:
