@@ -49,18 +49,21 @@ Cell: TypeAlias = View | GlobalBox | Var | Part
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A synchronous read, finished when the statement is."""
+    """A synchronous read, finished when the statement is. With `by_warp`, warp w of n reads the w-th n-th of the rows."""
 
     cell: Cell
     proxy: str = "generic"
+    by_warp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A synchronous write, finished when the statement is, visible to the executing threads in `proxy`."""
+    """A synchronous write, finished when the statement is, visible to the executing threads in `proxy`. With `by_warp`,
+    warp w of n writes the w-th n-th of the rows."""
 
     cell: Cell
     proxy: str = "generic"
+    by_warp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Start:
     writes: tuple[Cell, ...] = ()
     done: BarrierRef | None = None
     bytes: int = 0
+    updates: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

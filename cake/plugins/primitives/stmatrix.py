@@ -4,9 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event, Write
 from cake.core.ir import BF16, F16, FragmentType, View
 from cake.core.op import Op, Value, Work, primitive
+
+
+# Lane l gives the address of row l % 8 of matrix l / 8; the matrices are (rows 0-7, rows 8-15) x (8 columns, the next 8).
+STORE = """
+template <int N, int pitch, typename T>  // N instructions of 16 columns, rows `pitch` bytes apart
+__device__ __forceinline__ void NAME(const T *x, uint32_t to, int32_t warp_id, int32_t lane_id) {
+  const uint32_t row = to + (16 * warp_id + lane_id % 16) * pitch + lane_id / 16 * 16;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    uint32_t w[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = x[8 * n + 2 * i].bits | uint32_t(x[8 * n + 2 * i + 1].bits) << 16;
+    const uint32_t at = row + 32 * n;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
+                 :: "r"(PLACE), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+  }
+}
+"""
 
 
 @primitive("stmatrix", targets=("sm_90a", "sm_100a"), ptx="stmatrix")
@@ -27,7 +46,15 @@ class Stmatrix(Op):
             yield f"src holds {t.dtype}, {self.dst.buffer.name} holds {self.dst.buffer.dtype}"
 
     def events(self) -> tuple[Event, ...]:
-        return (Collective("warp"), Write(self.dst))
+        return (Collective("warp"), Write(self.dst, by_warp=True))
+
+    def emit(self, c: Emitter) -> None:
+        values, pitch = c.fragment(self.src), self.dst.buffer.shape[-1] * self.dst.buffer.dtype.bytes
+        place = c.swizzle(self.dst.buffer.swizzle, "at")
+        name = f"stmatrix_swizzle_{self.dst.buffer.swizzle}"
+        store = c.helper(name, STORE.replace("PLACE", place).replace("NAME", name))
+        where = f"{c.address(self.dst)}, {c.special('warp_id')}, {c.special('lane_id')}"
+        c.line(f"{store}<{len(values.index) // 8}, {pitch}>({values.pointer}, {where});")
 
     def cost(self) -> Work:
         return Work(issue=self.dst.shape[1] // 16, smem_bytes=self.dst.bytes / 4)  # a warp's quarter of the rows

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cake.core.emitter import Emitter
 from cake.core.events import Collective, Commit, Event, RegisterFence, Start, Timeline, WaitGroup
 from cake.core.ir import BF16, BOOL, F16, F32, FragmentType, View
 from cake.core.op import Frag, Op, Pred, Work, primitive
@@ -39,6 +40,48 @@ class WgmmaLayout:
 LAYOUT = WgmmaLayout()
 
 WGMMA = Timeline("wgmma", proxy="async", issuer="warpgroup", in_order=True, completion="group")
+
+
+def _descriptor(swizzle: int) -> tuple[str, str]:
+    """Name and text of the device function that makes a matrix descriptor (PTX ISA, "Matrix descriptor"): K-major,
+    rows of `swizzle` bytes, so that groups of 8 rows are 8 * swizzle bytes apart."""
+    mode = {128: 1, 64: 2, 32: 3, 0: 0}[swizzle]
+    fixed = mode << 62 | (8 * (swizzle or 16) >> 4) << 32 | 1 << 16
+    name = f"k_major_{swizzle}"
+    text = f"__device__ __forceinline__ uint64_t {name}(uint32_t start) {{ return {fixed:#x}ull | start; }}"
+    return name, text
+
+
+def _instruction(n: int, dtype: str) -> str:
+    """The device function of one m64nNk16: N / 2 accumulators, two descriptors, and whether to accumulate."""
+    count = n // 2
+    rows = range(0, count, 8)
+    registers = [", ".join(f"%{i}" for i in range(r, min(r + 8, count))) for r in rows]
+    operands = [", ".join(f'"+f"(d[{i}])' for i in range(r, min(r + 8, count))) for r in rows]
+    listed = XX.join(registers)
+    bound = ",\n        ".join(operands)
+    return f"""
+__device__ __forceinline__ void wgmma_m64n{n}k16_{dtype}(float *d, uint64_t a, uint64_t b, bool accumulate) {{
+  asm volatile(
+      "{{ "
+      ".reg .pred p; "
+      "setp.ne.b32 p, %{count + 2}, 0; "
+      "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{dtype}.{dtype} {{"
+      "{listed}"
+      "}}, %{count}, %{count + 1}, p, 1, 1, 0, 0; "
+      "}}"
+      : {bound}
+      : "l"(a), "l"(b), "r"(int32_t(accumulate)));
+}}
+"""
+
+
+HOLD = """
+template <int N> __device__ __forceinline__ void hold(float *x) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]) :: "memory");
+}
+"""
 
 
 @primitive("wgmma", targets=SM90A, ptx="wgmma.mma_async")
@@ -78,7 +121,15 @@ class Wgmma(Op):
             yield f"accumulate has type {self.accumulate.type}, not bool"
 
     def events(self) -> tuple[Event, ...]:
-        return (Collective("warpgroup"), Start(WGMMA, reads=(self.a, self.b), writes=(self.acc,)))
+        start = Start(WGMMA, reads=(self.a, self.b), writes=(self.acc,), updates=self.accumulate)
+        return (Collective("warpgroup"), start)
+
+    def emit(self, c: Emitter) -> None:
+        n, dtype = self.b.shape[0], self.a.buffer.dtype
+        acc = c.registers(self.acc)
+        issue = c.helper(f"wgmma_m64n{n}k16_{dtype}", _instruction(n, dtype.name))
+        a, b = (f"{c.helper(*_descriptor(v.buffer.swizzle))}({c.units(v)})" for v in (self.a, self.b))
+        c.line(f"{issue}({acc.pointer}, {a}, {b}, {c.expr(self.accumulate)});")
 
     def cost(self) -> Work:
         return Work(issue=1, smem_bytes=self.a.bytes + self.b.bytes, tensor_flops=2 * 64 * self.b.shape[0] * 16)
@@ -91,6 +142,9 @@ class WgmmaFence(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), RegisterFence(WGMMA))
 
+    def emit(self, c: Emitter) -> None:
+        c.line('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
+
     def cost(self) -> Work:
         return Work(issue=1)
 
@@ -101,6 +155,9 @@ class WgmmaCommit(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Commit(WGMMA))
+
+    def emit(self, c: Emitter) -> None:
+        c.line('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");')
 
     def cost(self) -> Work:
         return Work(issue=1)
@@ -118,6 +175,11 @@ class WgmmaWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), WaitGroup(WGMMA, self.pending))
+
+    def emit(self, c: Emitter) -> None:
+        c.line(f'asm volatile("wgmma.wait_group.sync.aligned {self.pending};" ::: "memory");')
+        for acc in c.accumulators(LAYOUT.name, F32):  # no instruction: keeps the C++ compiler from reading them early
+            c.line(f"{c.helper('hold', HOLD)}<{len(acc.index)}>({acc.pointer});")
 
     def cost(self) -> Work:
         return Work(issue=1, sync=1)
