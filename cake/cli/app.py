@@ -130,7 +130,7 @@ def run(argv: Sequence[str]) -> int:
         hint = f" (try: {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
         return _fail(error.format_message() + hint, Exit.USAGE, as_json)
     except CakeError as error:
-        return _fail(error.message, error.exit_code, as_json)
+        return _fail(str(error), error.exit_code, as_json)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; what was written before is intact, run the same command again", 130, as_json)
     except BrokenPipeError:
@@ -138,10 +138,6 @@ def run(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
     except Exception as error:
-        from cake.core.ir import IRError
-
-        if isinstance(error, IRError):
-            return _fail(str(error), Exit.FINDINGS, as_json)
         traceback.print_exc()
         return _fail(
             f"this is a bug in Cake ({type(error).__name__}); please report it with the trace above", BUG, as_json

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cake.core.errors import CakeError, Exit
 from cake.core.ir import Program
-
-Setting = int | float | bool | str
 
 #: A schedule or `.cake` file above this is refused unread: the largest program in the corpus has a few kilobytes.
 MAX_SOURCE_BYTES: Final = 4 << 20
@@ -20,7 +16,7 @@ MAX_SOURCE_BYTES: Final = 4 << 20
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One program to work on: `config` names the configuration ("" for a `.cake` file, which is one already), `file`
-    is what the user named, `folder` the kernel's folder when there is one."""
+    holds its source, `folder` is where a schedule's configs.toml and contract.toml may lie."""
 
     name: str
     config: str
@@ -61,12 +57,12 @@ def subjects(path: Path, config: str = "all") -> list[Subject]:
 
     Raises CakeError for a path or a configuration that does not exist, IRError for a program that cannot be built.
     """
+    from cake.core.corpus import read_configs
     from cake.core.reader import read_program
     from cake.core.schedule import load_kernel
 
-    folder = path if path.is_dir() else None
-    source = path / "schedule.py" if folder else path
-    if folder and not source.is_file():
+    source = path / "schedule.py" if path.is_dir() else path
+    if path.is_dir() and not source.is_file():
         raise CakeError(f"{path} has no schedule.py; a kernel folder holds schedule.py and configs.toml")
     if source.suffix == ".cake":
         program = read_program(read_text(source), file=str(source))
@@ -77,24 +73,12 @@ def subjects(path: Path, config: str = "all") -> list[Subject]:
         raise CakeError(f"{path} is neither a .cake file, a schedule.py nor a kernel folder")
     read_text(source)
     kernel = load_kernel(source)
-    known = configurations(source.parent)
+    configs = source.parent / "configs.toml"
+    known = read_configs(configs) if configs.is_file() else {"default": {}}
     chosen = known if config == "all" else {config: known[config]} if config in known else None
     if chosen is None:
         raise CakeError(f"{kernel.name} has no configuration {config!r}; it has {', '.join(known)}")
-    home = source.parent if (source.parent / "configs.toml").is_file() else None
-    return [Subject(kernel.name, name, kernel.configure(**values), source, home) for name, values in chosen.items()]
-
-
-def configurations(folder: Path) -> dict[str, Mapping[str, Setting]]:
-    """The configurations in `folder/configs.toml`, or one called `default` that takes the schedule's defaults."""
-    path = folder / "configs.toml"
-    if not path.is_file():
-        return {"default": {}}
-    try:
-        tables: dict[str, Any] = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise CakeError(f"{path} is not TOML: {error}") from error
-    return tables
+    return [Subject(kernel.name, n, kernel.configure(**values), source, source.parent) for n, values in chosen.items()]
 
 
 def shape_option(text: str | None) -> dict[str, int]:
@@ -118,3 +102,17 @@ def number_option(text: str | None) -> dict[str, float]:
         except ValueError:
             raise CakeError(f"--scalar: {part!r} is not NAME=NUMBER, such as eps=1e-6") from None
     return numbers
+
+
+def cake_repo(repo: Path | None, verb: str) -> Path:
+    """The Cake repository that `--repo` names, or the one around the current directory.
+
+    Raises CakeError (environment) that says what `verb` misses when there is none.
+    """
+    start = (repo or Path.cwd()).resolve()
+    for folder in (start,) if repo else (start, *start.parents):
+        if (folder / "corpus" / "kernels").is_dir() and (folder / ".git").exists():
+            return folder
+    what = f"{start} is no Cake repository" if repo else f"there is no Cake repository around {start}"
+    needs = "a git checkout with corpus/kernels in it: clone one, or name one with --repo PATH"
+    raise CakeError(f"{what}; {verb} needs {needs}", Exit.ENVIRONMENT)

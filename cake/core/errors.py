@@ -16,7 +16,7 @@ class Exit(IntEnum):
 
 
 class CakeError(Exception):
-    """A failure with a cause that the user can mend. The command line prints `message` alone, never a traceback.
+    """A failure with a cause that the user can mend. The command line prints its text alone, never a traceback.
 
     `exit_code` says whose move it is: `FINDINGS` for a fault in the program or log that was handed in, `USAGE` for a
     wrong call (a path, an option, a name), `ENVIRONMENT` for something that is missing or broken on this machine.
