@@ -60,6 +60,7 @@ using uint64_t = unsigned long long;
 namespace cake {
 struct bf16 { uint16_t bits; };
 struct f16 { uint16_t bits; };
+struct alignas(64) tensor_map { char opaque[128]; };
 """
 
 CONVERSIONS: Final[dict[str, str]] = {
@@ -95,6 +96,15 @@ __device__ __forceinline__ void round_f16(f16 *y0, f16 *y1, float x0, float x1) 
   y0->bits = uint16_t(pair), y1->bits = uint16_t(pair >> 16);
 }""",
 }
+
+
+
+def swizzle_function(span: int) -> str:
+    """The device function `swizzle_<span>`: 16-byte chunks of each `span` bytes are XORed with the number of their
+    128-byte row in shared memory (PTX ISA, "Shared memory swizzling modes")."""
+    body = f"return address ^ (address >> 7 & {span // 16 - 1}) << 4;"
+    return f"__device__ __forceinline__ uint32_t swizzle_{span}(uint32_t address) {{ {body} }}"
+
 
 _KEYWORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl concept const
@@ -270,14 +280,6 @@ class Linear:
 
     def __mul__(self, factor: int) -> Linear:
         return Linear(self.constant * factor, tuple((e, k * factor) for e, k in self.terms if factor))
-
-    def divisible(self, by: int) -> bool:
-        """Whether every summand is a multiple of `by`, whatever the expressions' values."""
-        return self.constant % by == 0 and all(k % by == 0 for _, k in self.terms)
-
-    def __floordiv__(self, by: int) -> Linear:
-        """The exact quotient; only when `divisible(by)`."""
-        return Linear(self.constant // by, tuple((e, k // by) for e, k in self.terms))
 
 
 def linear(expr: Expr) -> Linear:

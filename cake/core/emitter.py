@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cake.core.cpp import CONVERSIONS, CTYPES, HALVES, Linear, Printer, cpp_name, linear
+from cake.core.cpp import CONVERSIONS, CTYPES, HALVES, Linear, Printer, cpp_name, linear, swizzle_function
 from cake.core.ir import (
     F32,
     BarrierRef,
@@ -87,7 +87,7 @@ class Emitter:
         self._out: tuple[Var, bool] | None = None
         self._temps = 0
         self._reduced: dict[Reduce, str] = {}
-        self._accumulators: list[list[Var]] = [[]]
+        self._scopes: list[list[Var]] = [[]]
 
     # ------------------------------------------------------------------------------------------------- for primitives
 
@@ -144,23 +144,40 @@ class Emitter:
 
     def address(self, view: View) -> str:
         """The shared-memory byte address (uint32_t) of a view's first element, before swizzling."""
-        return self._sum("smem_base", view, 1)
+        stage, offset = self._stage(view), self._offset(view)
+        return " + ".join([*stage, *self._terms(offset), *([str(offset.constant)] if offset.constant else [])])
 
     def units(self, view: View) -> str:
-        """`address(view) / 16`, without a division where every summand is a multiple of 16."""
-        if self._offset(view).divisible(16) and not view.buffer.at % 16 and not view.buffer.stage_bytes % 16:
-            return self._sum("smem_base / 16", view, 16)
-        return f"({self.address(view)}) / 16"
+        """`address(view) / 16`, with the constant behind the division: one shift serves neighbouring views."""
+        stage, offset = self._stage(view), self._offset(view)
+        if offset.constant % 16:
+            return f"({self.address(view)}) / 16"
+        behind = f" + {offset.constant // 16}" if offset.constant else ""
+        return f"({' + '.join([*stage, *self._terms(offset)])}) / 16{behind}"
+
+    def swizzled(self, view: View) -> str:
+        """`address(view)`, moved to where the region's swizzle keeps that element."""
+        return self.swizzle(view.buffer.swizzle, self.address(view))
+
+    def swizzle(self, span: int, address: str) -> str:
+        """Where `address` (a C++ expression) lies under a swizzle of `span` bytes; as it is for 0."""
+        return f"{self.helper(f'swizzle_{span}', swizzle_function(span))}({address})" if span else address
 
     def barrier(self, ref: BarrierRef) -> str:
         """An mbarrier slot's shared-memory address, or a named barrier's hardware number."""
-        name = f"barrier::{ref.barrier.name}::at"
-        size = 8 if ref.barrier.kind == "mbarrier" else 1
-        base = f"smem_base + {name}" if ref.barrier.kind == "mbarrier" else name
-        if ref.slot is None:
-            return base
-        factor = f" * {size}" if size > 1 else ""
-        return f"{base} + {self.expr(ref.slot, 14 if factor else 13)}{factor}"
+        name = f"barrier::{cpp_name(ref.barrier.name)}"
+        if ref.barrier.kind == "named":
+            return name if ref.slot is None else f"{name} + {self.expr(ref.slot, 13)}"
+        return f"smem_base + {name}" + ("" if ref.slot is None else f" + {self.expr(ref.slot, 14)} * 8")
+
+    def arrivals(self, ref: BarrierRef) -> str:
+        """The number of arrivals that complete a barrier, by name."""
+        return f"arrivals::{cpp_name(ref.barrier.name)}"
+
+    def special(self, name: str) -> str:
+        """A value supplied by the machine, such as `lane_id` (see `cake.core.ir.SPECIALS`)."""
+        self.specials.add(name)
+        return name
 
     def tensor_map(self, tensor_map: TensorMap) -> str:
         """The address of a descriptor, as the instructions want it (a generic 64-bit address)."""
@@ -188,11 +205,11 @@ class Emitter:
 
     def accumulators(self, layout: str, dtype: DType) -> list[Registers]:
         """Every fragment of that layout and type that is in scope here, whole."""
-        found = [v for scope in self._accumulators for v in scope]
+        kinds = [(v, v.type) for scope in self._scopes for v in scope]
         return [
             self.registers(v)
-            for v in found
-            if isinstance(v.type, FragmentType) and v.type.layout == layout and v.type.dtype == dtype
+            for v, t in kinds
+            if isinstance(t, FragmentType) and t.layout == layout and t.dtype == dtype
         ]
 
     @property
@@ -202,6 +219,15 @@ class Emitter:
 
     # --------------------------------------------------------------------------------------------------- for lowering
 
+    def begin_role(self) -> None:
+        """Start a role's code: no lines, no special values used, nothing in scope."""
+        self.lines, self.specials, self._scopes, self._depth = [], set(), [[]], 2
+        self._path = ""
+
+    def pragma(self, text: str) -> None:
+        """Write a line that stands before the statement's first and has no line of its own in the text."""
+        self.lines.append(Line(self._depth, text, ""))
+
     def statement(self, path: str, place: str, out: Var | None = None, declare: bool = False) -> None:
         """Begin the statement at `path`."""
         self._path, self._place = path, place
@@ -209,16 +235,16 @@ class Emitter:
         self._out = (out, declare) if out is not None else None
 
     @contextmanager
-    def block(self, head: str, *, scope: bool = True) -> Iterator[None]:
+    def block(self, head: str) -> Iterator[None]:
         """Write `head {`, indent what follows, and close the bracket."""
-        self.line(f"{head} {{" if head else "{")
+        path = self._path
+        self.line(f"{head} {{")
         self._depth += 1
-        if scope:
-            self._accumulators.append([])
+        self._scopes.append([])
         yield
-        if scope:
-            self._accumulators.pop()
+        self._scopes.pop()
         self._depth -= 1
+        self._path = path
         self.line("}")
 
     def declare(self, var: Var) -> None:
@@ -226,7 +252,7 @@ class Emitter:
         t = var.type
         assert isinstance(t, FragmentType)
         self.line(f"{CTYPES[t.dtype]} {cpp_name(var.name)}[{self._count(t)}];")
-        self._accumulators[-1].append(var)
+        self._scopes[-1].append(var)
 
     def fill(self, target: Registers, value: Expr) -> None:
         """Write `target = value`, elementwise over registers: a loop that unrolls where indices are contiguous."""
@@ -244,20 +270,15 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------------- internals
 
-    def _sum(self, base: str, view: View, unit: int) -> str:
-        region = f"smem::{view.buffer.name}"
-        over = f" / {unit}" if unit > 1 else ""
-        parts = [base, f"{region}::at{over}"]
-        if view.stage is not None:
-            stride = f"({region}::stage{over})" if over else f"{region}::stage"
-            parts.append(f"{self.expr(view.stage, 14)} * {stride}")
-        offset = self._offset(view)
-        if unit > 1:
-            offset = offset // unit
-        parts += [self.expr(e, 13) if k == 1 else f"{self.expr(e, 14)} * {k}" for e, k in offset.terms]
-        if offset.constant:
-            parts.append(str(offset.constant))
-        return " + ".join(parts)
+    def _stage(self, view: View) -> list[str]:
+        """Summands of the address of a view's stage."""
+        name = cpp_name(view.buffer.name)
+        stage = [] if view.stage is None else [f"{self.expr(view.stage, 14)} * stage_bytes::{name}"]
+        return ["smem_base", f"smem::{name}", *stage]
+
+    def _terms(self, offset: Linear) -> list[str]:
+        """Summands of a linear form, but for its constant."""
+        return [self.expr(e, 13) if k == 1 else f"{self.expr(e, 14)} * {k}" for e, k in offset.terms]
 
     @staticmethod
     def _offset(view: View) -> Linear:

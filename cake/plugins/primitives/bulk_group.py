@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
 
+from cake.core.emitter import Emitter
 from cake.core.events import Commit, Event, WaitGroup
 from cake.core.op import Op, Work, primitive
 from cake.plugins.primitives.tma import SM90, TMA_STORE
@@ -16,6 +17,9 @@ class BulkCommit(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Commit(TMA_STORE),)
+
+    def emit(self, c: Emitter) -> None:
+        c.line('asm volatile("cp.async.bulk.commit_group;" ::: "memory");')
 
     def cost(self) -> Work:
         return Work(issue=1)
@@ -36,6 +40,10 @@ class BulkWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (WaitGroup(TMA_STORE, self.pending, sources_only=self.read),)
+
+    def emit(self, c: Emitter) -> None:
+        read = ".read" if self.read else ""
+        c.line(f'asm volatile("cp.async.bulk.wait_group{read} {self.pending};" ::: "memory");')
 
     def cost(self) -> Work:
         return Work(issue=1, sync=1)

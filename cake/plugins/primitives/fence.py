@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cake.core.emitter import Emitter
 from cake.core.events import Event, Fence
 from cake.core.op import Op, Work, primitive
 from cake.plugins.primitives.tma import SM90
@@ -13,6 +14,9 @@ class FenceProxyAsync(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Fence("async"),)
+
+    def emit(self, c: Emitter) -> None:
+        c.line('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");')
 
     def cost(self) -> Work:
         return Work(issue=1)

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cake.core.emitter import Emitter
 from cake.core.events import Event
 from cake.core.ir import F32, Type
 from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
+
+
+RSQRT = """
+__device__ __forceinline__ float rsqrt(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+"""
 
 
 @primitive("rsqrt", targets=ALL, ptx="rsqrt.approx")
@@ -25,6 +35,9 @@ class Rsqrt(Op):
 
     def events(self) -> tuple[Event, ...]:
         return ()
+
+    def emit(self, c: Emitter) -> None:
+        c.result(f"{c.helper('rsqrt', RSQRT)}({c.expr(self.x)})")
 
     def cost(self) -> Work:
         return Work(issue=1, alu_flops=1)

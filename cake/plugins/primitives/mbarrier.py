@@ -4,11 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cake.core.emitter import Emitter
 from cake.core.events import Arrive, Event, Expect, Wait
 from cake.core.ir import I32, BarrierRef
 from cake.core.op import Op, Value, Work, primitive
 
 SM90 = ("sm_90a", "sm_100a")
+
+
+ARRIVE = """
+__device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+"""
+
+EXPECT = """
+__device__ __forceinline__ void mbarrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+"""
+
+# try_wait suspends the thread for a while by itself; CTA scope and no cluster form, which would flush caches.
+WAIT = """
+__device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t phase) {
+  asm volatile(
+      "{ "
+      ".reg .pred done; "
+      "again: "
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; "
+      "@!done bra again; "
+      "}" :: "r"(barrier), "r"(phase) : "memory");
+}
+"""
+
+BOUNDED_WAIT = """
+__device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t phase, uint32_t slot, watch w,
+                                              uint32_t statement, uint32_t i, uint32_t j, uint32_t k) {
+  uint64_t start = 0;
+  for (;;) {
+    uint32_t done;
+    asm volatile(
+        "{ "
+        ".reg .pred done; "
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; "
+        "selp.b32 %0, 1, 0, done; "
+        "}" : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
+    if (done) return;
+    if (start == 0) start = now();
+    if (now() - start > w.limit) give_up(w, 1, statement, slot, phase, i, j, k);
+  }
+}
+"""
 
 
 def _is_mbarrier(ref: BarrierRef) -> Iterable[str]:
@@ -29,6 +75,9 @@ class MbarrierArrive(Op):
     def events(self) -> tuple[Event, ...]:
         return (Arrive(self.barrier),)
 
+    def emit(self, c: Emitter) -> None:
+        c.line(f"{c.helper('mbarrier_arrive', ARRIVE)}({c.barrier(self.barrier)});")
+
     def cost(self) -> Work:
         return Work(issue=1)
 
@@ -48,6 +97,9 @@ class MbarrierExpect(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Expect(self.barrier, self.bytes), Arrive(self.barrier))
+
+    def emit(self, c: Emitter) -> None:
+        c.line(f"{c.helper('mbarrier_expect', EXPECT)}({c.barrier(self.barrier)}, {self.bytes});")
 
     def cost(self) -> Work:
         return Work(issue=1)
@@ -71,6 +123,14 @@ class MbarrierWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Wait(self.barrier, self.phase),)
+
+    def emit(self, c: Emitter) -> None:
+        barrier, phase = c.barrier(self.barrier), c.expr(self.phase)
+        if not c.watchdog:
+            c.line(f"{c.helper('mbarrier_wait', WAIT)}({barrier}, {phase});")
+            return
+        slot = "0" if self.barrier.slot is None else c.expr(self.barrier.slot)
+        c.line(f"{c.helper('mbarrier_wait', BOUNDED_WAIT)}({barrier}, {phase}, {slot}, {c.place});")
 
     def cost(self) -> Work:
         return Work(issue=1, sync=1)

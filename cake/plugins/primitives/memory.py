@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
 
+from cake.core.cpp import CTYPES
+from cake.core.emitter import Emitter, Registers
 from cake.core.events import Event, GlobalBox, Read, Write
-from cake.core.ir import BOOL, FragmentType, GlobalRef, Type, View, element_type
+from cake.core.ir import BOOL, F32, DType, FragmentType, GlobalRef, Type, View, element_type
 from cake.core.op import Frag, Op, Pred, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
 
@@ -32,6 +34,77 @@ def _box(ref: GlobalRef, t: Type) -> GlobalBox:
     return GlobalBox(ref.tensor, ref.at, (1,) * (len(ref.at) - 1) + (t.shape[0],))
 
 
+def _words(size: int) -> tuple[int, str, str]:
+    """How `size` bytes travel: number of registers, PTX type, asm constraint of one."""
+    return {2: (1, "b16", "h"), 4: (1, "b32", "r"), 8: (2, "v2.b32", "r"), 16: (4, "v4.b32", "r")}[size]
+
+
+def _from_words(dtype: DType, i: int) -> str:
+    """C++ that takes element `i` out of the words `w`."""
+    if dtype.bytes == 8:
+        return f"int64_t(w[{2 * i}] | uint64_t(w[{2 * i + 1}]) << 32)"
+    word = f"w[{i * dtype.bytes // 4}]"
+    if dtype.bytes == 4:
+        return f"__uint_as_float({word})" if dtype == F32 else f"{CTYPES[dtype]}({word})"
+    part = f"{word} >> {shift}" if (shift := i * dtype.bytes % 4 * 8) else word
+    return f"{CTYPES[dtype]}{{uint16_t({part})}}" if dtype.bytes == 2 else f"({part} & 0xff) != 0"
+
+
+def _to_word(dtype: DType, j: int, count: int) -> str:
+    """C++ that makes word `j` of the `count` elements `x`."""
+    if dtype.bytes == 8:
+        return f"uint32_t(x[{j // 2}] >> {j % 2 * 32})"
+    if dtype.bytes == 4:
+        return f"__float_as_uint(x[{j}])" if dtype == F32 else f"uint32_t(x[{j}])"
+    each = 4 // dtype.bytes
+    bits = ".bits" if dtype.bytes == 2 else ""
+    parts = [f"uint32_t(x[{i}]{bits}) << {8 * dtype.bytes * (i % each)}" for i in range(count)[j * each :][:each]]
+    return " | ".join(parts).replace(" << 0", "")
+
+
+def _ld_global(name: str, dtype: DType, n: int, guarded: bool) -> str:
+    count, ptx, letter = _words(n * dtype.bytes)
+    word = "uint16_t" if letter == "h" else "uint32_t"
+    listed = ", ".join(f"%{i}" for i in range(count))
+    access = f"ld.global.{ptx} {f'{{{listed}}}' if count > 1 else listed}, [%{count}];"
+    if guarded:
+        access = f"{{ .reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {access} }}"
+    outputs = ", ".join(f'"+{letter}"(w[{i}])' for i in range(count))
+    unpack = "\n  ".join(f"x[{i}] = {_from_words(dtype, i)};" for i in range(n))
+    return f"""
+__device__ __forceinline__ void {name}({CTYPES[dtype]} *x, const {CTYPES[dtype]} *from{", bool when" if guarded else ""}) {{
+  {word} w[{count}] = {{}};
+  asm volatile("{access}" : {outputs} : "l"(from){', "r"(int32_t(when))' if guarded else ""} : "memory");
+  {unpack}
+}}
+"""
+
+
+def _st_global(name: str, dtype: DType, n: int, guarded: bool) -> str:
+    count, ptx, letter = _words(n * dtype.bytes)
+    word = "uint16_t" if letter == "h" else "uint32_t"
+    listed = ", ".join(f"%{i + 1}" for i in range(count))
+    access = f"st.global.{ptx} [%0], {f'{{{listed}}}' if count > 1 else listed};"
+    if guarded:
+        access = f"{{ .reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {access} }}"
+    inputs = ", ".join(f'"{letter}"({word}({_to_word(dtype, j, n)}))' for j in range(count))
+    return f"""
+__device__ __forceinline__ void {name}({CTYPES[dtype]} *to, const {CTYPES[dtype]} *x{", bool when" if guarded else ""}) {{
+  asm volatile("{access}" :: "l"(to), {inputs}{', "r"(int32_t(when))' if guarded else ""} : "memory");
+}}
+"""
+
+
+def _emit_access(c: Emitter, kind: str, registers: Registers, ref: GlobalRef, when: Pred | None) -> None:
+    """Write one vector access between contiguous registers and global memory."""
+    dtype, n, guarded = registers.dtype, len(registers.index), when is not None
+    name = f"{kind}_global_{dtype}x{n}{'_when' if guarded else ''}"
+    access = c.helper(name, (_ld_global if kind == "ld" else _st_global)(name, dtype, n, guarded))
+    ends = (registers.pointer, c.pointer(ref))
+    condition = f", {c.expr(when)}" if when is not None else ""
+    c.line(f"{access}({', '.join(ends if kind == 'ld' else reversed(ends))}{condition});")
+
+
 @primitive("ld_global", targets=ALL, ptx="ld.global")
 class LdGlobal(Op):
     """Each thread loads consecutive elements from `src` on, in one access of up to 16 bytes; where `when` is false it
@@ -47,6 +120,9 @@ class LdGlobal(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Read(_box(self.src, self.dst.type)), Write(self.dst))
+
+    def emit(self, c: Emitter) -> None:
+        _emit_access(c, "ld", c.registers(self.dst), self.src, self.when)
 
     def cost(self) -> Work:
         return Work(issue=1, dram_bytes=_bytes(self.dst.type))
@@ -67,8 +143,42 @@ class StGlobal(Op):
     def events(self) -> tuple[Event, ...]:
         return (Write(_box(self.dst, self.src.type)),)
 
+    def emit(self, c: Emitter) -> None:
+        _emit_access(c, "st", c.fragment(self.src), self.dst, self.when)
+
     def cost(self) -> Work:
         return Work(issue=1, dram_bytes=_bytes(self.src.type))
+
+
+def _shared(dtype: DType) -> tuple[str, str, str, str]:
+    """How one element travels: PTX type, asm constraint, C++ type in the asm, and C++ text of the element from `w`."""
+    return {
+        1: ("u8", "r", "uint32_t", "w != 0"),
+        2: ("b16", "h", "uint16_t", f"{CTYPES[dtype]}{{w}}"),
+        4: ("f32", "f", "float", "w") if dtype == F32 else ("b32", "r", "uint32_t", f"{CTYPES[dtype]}(w)"),
+        8: ("b64", "l", "int64_t", "w"),
+    }[dtype.bytes]
+
+
+def _ld_shared(dtype: DType) -> str:
+    ptx, letter, word, element = _shared(dtype)
+    return f"""
+__device__ __forceinline__ {CTYPES[dtype]} ld_shared_{dtype}(uint32_t from) {{
+  {word} w;
+  asm volatile("ld.shared.{ptx} %0, [%1];" : "={letter}"(w) : "r"(from) : "memory");
+  return {element};
+}}
+"""
+
+
+def _st_shared(dtype: DType) -> str:
+    ptx, letter, word, _ = _shared(dtype)
+    bits = "x.bits" if dtype.bytes == 2 else f"{word}(x)"
+    return f"""
+__device__ __forceinline__ void st_shared_{dtype}(uint32_t to, {CTYPES[dtype]} x) {{
+  asm volatile("st.shared.{ptx} [%0], %1;" :: "r"(to), "{letter}"({bits}) : "memory");
+}}
+"""
 
 
 def _element(view: View) -> Iterable[str]:
@@ -91,6 +201,10 @@ class LdShared(Op):
     def events(self) -> tuple[Event, ...]:
         return (Read(self.src),)
 
+    def emit(self, c: Emitter) -> None:
+        dtype = self.src.buffer.dtype
+        c.result(f"{c.helper(f'ld_shared_{dtype}', _ld_shared(dtype))}({c.swizzled(self.src)})")
+
     def cost(self) -> Work:
         return Work(issue=1, smem_bytes=self.src.bytes)
 
@@ -109,6 +223,11 @@ class StShared(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Write(self.dst),)
+
+    def emit(self, c: Emitter) -> None:
+        dtype = self.dst.buffer.dtype
+        store = c.helper(f"st_shared_{dtype}", _st_shared(dtype))
+        c.line(f"{store}({c.swizzled(self.dst)}, {c.expr(self.value)});")
 
     def cost(self) -> Work:
         return Work(issue=1, smem_bytes=self.dst.bytes)

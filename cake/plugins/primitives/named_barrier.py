@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cake.core.emitter import Emitter
 from cake.core.events import Collective, Converge, Event, Sync, SyncArrive
 from cake.core.ir import BarrierRef
 from cake.core.op import Op, Work, primitive
 
 ALL = ("sm_80", "sm_90a", "sm_100a")
+
+
+SYNC = """
+__device__ __forceinline__ void barrier_sync(uint32_t barrier, uint32_t threads) {
+  asm volatile("barrier.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
+}
+"""
+
+ARRIVE = """
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t threads) {
+  asm volatile("barrier.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
+}
+"""
 
 
 def _is_named(ref: BarrierRef) -> Iterable[str]:
@@ -29,6 +43,9 @@ class BarrierSync(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Sync(self.barrier))
 
+    def emit(self, c: Emitter) -> None:
+        c.line(f"{c.helper('barrier_sync', SYNC)}({c.barrier(self.barrier)}, {c.arrivals(self.barrier)});")
+
     def cost(self) -> Work:
         return Work(issue=1, sync=1)
 
@@ -45,6 +62,9 @@ class BarrierArrive(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), SyncArrive(self.barrier))
 
+    def emit(self, c: Emitter) -> None:
+        c.line(f"{c.helper('barrier_arrive', ARRIVE)}({c.barrier(self.barrier)}, {c.arrivals(self.barrier)});")
+
     def cost(self) -> Work:
         return Work(issue=1)
 
@@ -55,6 +75,9 @@ class WarpSync(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Converge())
+
+    def emit(self, c: Emitter) -> None:
+        c.line("__syncwarp();")
 
     def cost(self) -> Work:
         return Work(issue=1)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import KW_ONLY
 
+from cake.core.emitter import Emitter
 from cake.core.events import Event, Opaque, Read, Write
-from cake.core.ir import View
+from cake.core.ir import View, element_type
 from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
+
+
+#: asm constraints by scalar type.
+CONSTRAINTS = {"bool": "r", "i32": "r", "u32": "r", "i64": "l", "f32": "f", "f16": "h", "bf16": "h"}
+
+
+def _bits(value: Value, c: Emitter) -> str:
+    dtype = element_type(value)
+    if dtype.kind == "bool":
+        return f"int32_t({c.expr(value)})"
+    return f"{c.expr(value, 20)}.bits" if dtype.bytes == 2 else c.expr(value)
 
 
 @primitive("ptx", targets=ALL, ptx="*")
@@ -26,6 +39,11 @@ class Ptx(Op):
     def events(self) -> tuple[Event, ...]:
         first = self.text.split(maxsplit=1)[0] if self.text.strip() else "nothing"
         return (*map(Read, self.reads), *map(Write, self.writes), Opaque(f"ptx({first} ...) is not modelled"))
+
+    def emit(self, c: Emitter) -> None:
+        operands = [f'"{CONSTRAINTS[element_type(x).name]}"({_bits(x, c)})' for x in self.inputs]
+        operands += [f'"r"({c.address(view)})' for view in (*self.reads, *self.writes)]
+        c.line(f'asm volatile({json.dumps(self.text)} :: {", ".join(operands)} : "memory");')
 
     def cost(self) -> Work:
         return Work(issue=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Self
 
+from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event, Registers
 from cake.core.op import Op, Work, primitive
 
@@ -32,6 +33,9 @@ class Setmaxnreg(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Registers(self.count, self.action == "inc"))
+
+    def emit(self, c: Emitter) -> None:
+        c.line(f'asm volatile("setmaxnreg.{self.action}.sync.aligned.u32 {self.count};");')
 
     def cost(self) -> Work:
         return Work(issue=1, sync=1 if self.action == "inc" else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event
 from cake.core.ir import F32, I32, Type
 from cake.core.op import Op, Value, Work, primitive
@@ -31,6 +32,10 @@ class Shfl(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"),)
+
+    def emit(self, c: Emitter) -> None:
+        name = {"bfly": "__shfl_xor_sync", "down": "__shfl_down_sync", "idx": "__shfl_sync"}[self.mode]
+        c.result(f"{name}(0xffffffffu, {c.expr(self.value)}, {self.by})")
 
     def cost(self) -> Work:
         return Work(issue=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
 
+from cake.core.emitter import Emitter
 from cake.core.events import Event, GlobalBox, Start, Timeline
 from cake.core.ir import BarrierRef, TensorMap, View
 from cake.core.op import Coords, Op, Work, primitive
@@ -13,6 +14,34 @@ SM90 = ("sm_90a", "sm_100a")
 
 TMA_LOAD = Timeline("tma_load", proxy="async", issuer="thread", in_order=False, completion="barrier")
 TMA_STORE = Timeline("tma_store", proxy="async", issuer="thread", in_order=True, completion="group")
+
+
+def _load(dims: int) -> str:
+    """The device function of a load in `dims` dimensions, coordinates innermost first."""
+    names = [f"c{i}" for i in range(dims)]
+    return f"""
+__device__ __forceinline__ void tma_load_{dims}d(uint32_t to, const tensor_map *map, uint32_t done,
+                                            {", ".join(f"int32_t {c}" for c in names)}) {{
+  asm volatile(
+      "cp.async.bulk.tensor.{dims}d.shared::cta.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {{{", ".join(f"%{i + 3}" for i in range(dims))}}}], [%2];"
+      :: "r"(to), "l"(map), "r"(done), {", ".join(f'"r"({c})' for c in names)} : "memory");
+}}
+"""
+
+
+def _store(dims: int) -> str:
+    """The device function of a store in `dims` dimensions, coordinates innermost first."""
+    names = [f"c{i}" for i in range(dims)]
+    return f"""
+__device__ __forceinline__ void tma_store_{dims}d(const tensor_map *map, uint32_t from,
+                                             {", ".join(f"int32_t {c}" for c in names)}) {{
+  asm volatile(
+      "cp.async.bulk.tensor.{dims}d.global.shared::cta.tile.bulk_group "
+      "[%0, {{{", ".join(f"%{i + 2}" for i in range(dims))}}}], [%1];"
+      :: "l"(map), "r"(from), {", ".join(f'"r"({c})' for c in names)} : "memory");
+}}
+"""
 
 
 def _coords(at: Coords, tensor_map: TensorMap) -> Iterable[str]:
@@ -41,6 +70,11 @@ class TmaLoad(Op):
         box = GlobalBox(self.src.tensor, self.at, self.src.box)
         return (Start(TMA_LOAD, reads=(box,), writes=(self.dst,), done=self.done, bytes=self.src.bytes),)
 
+    def emit(self, c: Emitter) -> None:
+        load = c.helper(f"tma_load_{len(self.at)}d", _load(len(self.at)))
+        where = f"{c.tensor_map(self.src)}, {c.barrier(self.done)}, {c.coordinates(self.at)}"
+        c.line(f"{load}({c.address(self.dst)}, {where});")
+
     def cost(self) -> Work:
         return Work(issue=1, dram_bytes=self.src.bytes, smem_bytes=self.src.bytes)
 
@@ -63,6 +97,10 @@ class TmaStore(Op):
     def events(self) -> tuple[Event, ...]:
         return (Start(TMA_STORE, reads=(self.src,), writes=(GlobalBox(self.dst.tensor, self.at, self.dst.box),)),)
 
+    def emit(self, c: Emitter) -> None:
+        store = c.helper(f"tma_store_{len(self.at)}d", _store(len(self.at)))
+        c.line(f"{store}({c.tensor_map(self.dst)}, {c.address(self.src)}, {c.coordinates(self.at)});")
+
     def cost(self) -> Work:
         return Work(issue=1, dram_bytes=self.dst.bytes, smem_bytes=self.dst.bytes)
 
@@ -75,6 +113,9 @@ class PrefetchTensormap(Op):
 
     def events(self) -> tuple[Event, ...]:
         return ()
+
+    def emit(self, c: Emitter) -> None:
+        c.line(f'asm volatile("prefetch.tensormap [%0];" :: "l"({c.tensor_map(self.tensor_map)}) : "memory");')
 
     def cost(self) -> Work:
         return Work(issue=1)

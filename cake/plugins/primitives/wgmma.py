@@ -58,7 +58,7 @@ def _instruction(n: int, dtype: str) -> str:
     rows = range(0, count, 8)
     registers = [", ".join(f"%{i}" for i in range(r, min(r + 8, count))) for r in rows]
     operands = [", ".join(f'"+f"(d[{i}])' for i in range(r, min(r + 8, count))) for r in rows]
-    listed = XX.join(registers)
+    listed = ', "\n      "'.join(registers)
     bound = ",\n        ".join(operands)
     return f"""
 __device__ __forceinline__ void wgmma_m64n{n}k16_{dtype}(float *d, uint64_t a, uint64_t b, bool accumulate) {{
