@@ -35,7 +35,7 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True)
 class CorpusKernel:
-    """One kernel of the corpus. `configs` are its named configurations, in order; the first is the one to begin with."""
+    """One kernel of the corpus. `configs` are its named configurations, in order; the first is the usual one."""
 
     name: str
     folder: Path

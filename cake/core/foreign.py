@@ -1,0 +1,137 @@
+"""Foreign text, parsed once at the border: compilers, the CUDA driver, compute-sanitizer, pytest.
+
+`parse_foreign` turns lines it knows into `Foreign` diagnostics and leaves the rest alone; `mask` takes out of a text
+what differs from run to run, so that two messages of one cause compare equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+#: CUDA driver errors (CUDA Driver API, CUresult) and the outcome that each means; other errors are launch failures.
+CUDA_OUTCOMES: Final[dict[str, str]] = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "illegal_address",
+    "CUDA_ERROR_INVALID_PC": "illegal_instruction",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "hang",
+}
+
+
+def cuda_outcome(error: str) -> str:
+    """The outcome that a CUDA driver error means."""
+    return CUDA_OUTCOMES.get(error, "launch_failure")
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """One message of another tool. `code` is the tool's own name for it (`C7512`, `CUDA_ERROR_ILLEGAL_ADDRESS`), `text`
+    is masked, `details` hold what was taken out of it."""
+
+    tool: str
+    severity: str
+    code: str
+    text: str
+    file: str = ""
+    line: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def diagnostic(self) -> dict[str, Any]:
+        """The same as a plain object for an evidence record."""
+        return {"kind": "foreign", **asdict(self)}
+
+
+_MASKS: Final = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "0x_"),
+    (re.compile(r"\b_Z\w+"), "_Z_"),
+    (re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+)"), r"\1"),
+    (re.compile(r"\b\d+(?:\.\d+)?\b"), "#"),
+)
+
+
+def mask(text: str) -> str:
+    """`text` with addresses, mangled names, folders and numbers replaced, and spaces squeezed."""
+    for pattern, replacement in _MASKS:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split())
+
+
+def _ptxas(m: re.Match[str]) -> Foreign:
+    details: dict[str, Any] = {}
+    if function := re.search(r"function '([^']+)'", m["text"]):
+        details["function"] = function[1]
+    if line := re.search(r"around line (\d+)", m["text"]):
+        details["ptx_line"] = int(line[1])
+    severity = "performance" if "Performance Loss" in m["text"] else m["severity"].lower()
+    return Foreign("ptxas", severity, m["code"] or "", mask(m["text"]), details=details)
+
+
+def _nvcc(m: re.Match[str]) -> Foreign:
+    code = f"#{m['number']}" if m["number"] else ""
+    return Foreign("nvrtc", m["severity"], code, mask(m["text"]), m["file"], int(m["line"]))
+
+
+def _driver(m: re.Match[str]) -> Foreign:
+    return Foreign("cuda", "error", m["code"], mask(m["text"]), details={"outcome": cuda_outcome(m["code"])})
+
+
+def _sanitizer(m: re.Match[str]) -> Foreign:
+    details = {"bytes": int(m["bytes"])} if m["bytes"] else {}
+    return Foreign("compute-sanitizer", "error", _slug(m["what"]), mask(m["text"]), details=details)
+
+
+def _sanitizer_place(m: re.Match[str]) -> Foreign:
+    details = {"function": m["function"], "offset": m["offset"]}
+    line = int(m["line"] or 0)
+    return Foreign("compute-sanitizer", "note", "at", mask(m["text"]), m["file"] or "", line, details)
+
+
+def _pytest(m: re.Match[str]) -> Foreign:
+    return Foreign("pytest", m["kind"].lower(), m["test"], mask(m["text"] or ""), m["file"])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+_READERS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Foreign]], ...]] = (
+    (re.compile(r"ptxas (?P<severity>error|warning|info)\s*: (?:\((?P<code>C\d+)\) )?(?P<text>.+)"), _ptxas),
+    (
+        re.compile(
+            r"(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?(?P<severity>error|warning)"
+            r"(?: #(?P<number>[\w-]+))?: (?P<text>.+)"
+        ),
+        _nvcc,
+    ),
+    (
+        re.compile(
+            r"={3,} (?:Error: )?(?P<text>(?P<what>Invalid __\w+__ \w+|Race reported|Barrier error|Uninitialized __\w+__"
+            r" \w+)(?: of size (?P<bytes>\d+) bytes)?.*)"
+        ),
+        _sanitizer,
+    ),
+    (
+        re.compile(
+            r"={3,}\s+(?P<text>at (?P<function>[^+]+)\+(?P<offset>0x[0-9a-f]+)(?: in (?P<file>[^:]+):(?P<line>\d+))?.*)"
+        ),
+        _sanitizer_place,
+    ),
+    (re.compile(r"(?P<text>.*?(?P<code>CUDA_ERROR_[A-Z_]+).*)"), _driver),
+    (re.compile(r"(?P<kind>FAILED|ERROR) (?P<file>[^\s:]+)::(?P<test>\S+)(?: - (?P<text>.*))?"), _pytest),
+)
+
+#: Characters of one foreign line that are looked at; tools print no longer ones that matter.
+_LINE: Final = 4000
+
+
+def parse_foreign(text: str) -> Iterator[Foreign]:
+    """The messages in `text` that a known tool prints, in order. Unknown lines are passed over."""
+    for line in text.splitlines():
+        for pattern, read in _READERS:
+            if match := pattern.match(line[:_LINE].strip()):
+                yield read(match)
+                break
