@@ -11,9 +11,12 @@ source line and never takes part in equality: a program's identity is the hash o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from cake.core.errors import CakeError, Exit
 
 if TYPE_CHECKING:
     from cake.core.op import Op
@@ -35,11 +38,11 @@ BUILT: Final = Span()
 T = TypeVar("T")
 
 
-class IRError(ValueError):
+class IRError(CakeError, ValueError):
     """A program that cannot be built. `message` names the offending value; `span` says where it stands."""
 
     def __init__(self, message: str, span: Span = BUILT) -> None:
-        super().__init__(f"{span}: {message}" if span.line else message)
+        super().__init__(f"{span}: {message}" if span.line else message, Exit.FINDINGS)
         self.message = message
         self.span = span
 
@@ -47,6 +50,22 @@ class IRError(ValueError):
 def _require(condition: bool, message: str, span: Span = BUILT) -> None:
     if not condition:
         raise IRError(message, span)
+
+
+#: Bounds on what a program may declare, so that text from strangers cannot ask for unbounded work.
+MAX_FRAGMENT: Final = 1 << 16  # elements
+MAX_SLOTS: Final = 1 << 10  # stages of a region, slots of a barrier
+MAX_OFFSET: Final = 1 << 30  # bytes of shared memory
+MAX_WARPS: Final = 32  # of a CTA
+MAX_I32: Final = 2**31 - 1
+
+
+def _within(what: str, value: int, low: int, high: int, span: Span = BUILT) -> None:
+    _require(low <= value <= high, f"{what}={value}, not {low} to {high}", span)
+
+
+def _swizzle(what: str, value: int, span: Span) -> None:
+    _require(value in (0, 32, 64, 128), f"{what}: swizzle={value}, not 0, 32, 64 or 128", span)
 
 
 # ---------------------------------------------------------------------------------------------------------------- types
@@ -89,7 +108,9 @@ class FragmentType:
     layout: str
 
     def __post_init__(self) -> None:
+        _require(bool(self.shape), "a fragment needs a shape: at least one extent")
         _require(all(n > 0 for n in self.shape), f"fragment shape {self.shape} has an extent below 1")
+        _within(f"elements of fragment shape {self.shape}", math.prod(self.shape), 1, MAX_FRAGMENT)
 
     def __str__(self) -> str:
         return f'fragment({self.dtype}, {self.shape}, layout="{self.layout}")'
@@ -112,6 +133,9 @@ class Tensor:
 
     def __post_init__(self) -> None:
         _require(1 <= len(self.dims) <= 5, f"tensor {self.name} has {len(self.dims)} dimensions, not 1 to 5", self.span)
+        for dim in self.dims:
+            if isinstance(dim, int):
+                _within(f"tensor {self.name}: dimension", dim, 1, MAX_I32, self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +167,13 @@ class Smem:
     span: Span = field(default=BUILT, compare=False)
 
     def __post_init__(self) -> None:
-        _require(self.stages >= 1, f"smem {self.name}: stages={self.stages} is below 1", self.span)
-        _require(self.at >= 0, f"smem {self.name}: at={self.at} is negative", self.span)
-        _require(
-            bool(self.shape) and all(n >= 1 for n in self.shape), f"smem {self.name}: shape={self.shape}", self.span
-        )
-        _require(
-            self.swizzle in (0, 32, 64, 128),
-            f"smem {self.name}: swizzle={self.swizzle}, not 0, 32, 64 or 128",
-            self.span,
-        )
+        what = f"smem {self.name}"
+        _within(f"{what}: stages", self.stages, 1, MAX_SLOTS, self.span)
+        _within(f"{what}: at", self.at, 0, MAX_OFFSET, self.span)
+        _require(bool(self.shape), f"{what}: shape=() has no extent", self.span)
+        _require(all(n >= 1 for n in self.shape), f"{what}: shape={self.shape} has an extent below 1", self.span)
+        _within(f"{what}: end", self.end, 1, MAX_OFFSET, self.span)
+        _swizzle(what, self.swizzle, self.span)
 
     @property
     def stage_bytes(self) -> int:
@@ -190,7 +211,9 @@ class TensorMap:
             f"{len(self.tensor.dims)}",
             self.span,
         )
-        _require(self.swizzle in (0, 32, 64, 128), f"tensor_map {self.name}: swizzle={self.swizzle}", self.span)
+        for extent in self.box:
+            _within(f"tensor_map {self.name}: box extent", extent, 1, MAX_OFFSET, self.span)
+        _swizzle(f"tensor_map {self.name}", self.swizzle, self.span)
 
     @property
     def bytes(self) -> int:
@@ -217,10 +240,11 @@ class Barrier:
     span: Span = field(default=BUILT, compare=False)
 
     def __post_init__(self) -> None:
-        _require(self.kind in ("mbarrier", "named"), f"barrier {self.name}: kind={self.kind!r}", self.span)
-        _require(self.slots >= 1, f"barrier {self.name}: slots={self.slots} is below 1", self.span)
-        _require(self.arrivals >= 1, f"barrier {self.name}: arrivals={self.arrivals} is below 1", self.span)
-        _require(self.at >= 0, f"barrier {self.name}: at={self.at} is negative", self.span)
+        what = f"barrier {self.name}"
+        _require(self.kind in ("mbarrier", "named"), f"{what}: kind={self.kind!r}", self.span)
+        _within(f"{what}: slots", self.slots, 1, MAX_SLOTS, self.span)
+        _within(f"{what}: arrivals", self.arrivals, 1, MAX_I32, self.span)
+        _within(f"{what}: at", self.at, 0, MAX_OFFSET, self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +260,8 @@ class Role:
     span: Span = field(default=BUILT, compare=False)
 
     def __post_init__(self) -> None:
-        _require(1 <= self.warps <= 32, f"role {self.name}: warps={self.warps}, not 1 to 32", self.span)
-        _require(self.instances >= 1, f"role {self.name}: instances={self.instances} is below 1", self.span)
+        _within(f"role {self.name}: warps", self.warps, 1, MAX_WARPS, self.span)
+        _within(f"role {self.name}: instances", self.instances, 1, MAX_WARPS, self.span)
 
     @property
     def threads(self) -> int:
@@ -253,6 +277,10 @@ class Launch:
     ctas_per_sm: int = 1
     span: Span = field(default=BUILT, compare=False)
 
+    def __post_init__(self) -> None:
+        _require(self.ctas.type == I32, f"launch: ctas has type {self.ctas.type}, not i32", self.span)
+        _within("launch: ctas_per_sm", self.ctas_per_sm, 1, MAX_WARPS, self.span)
+
 
 Decl: TypeAlias = Smem | TensorMap | Barrier | Role
 
@@ -260,6 +288,7 @@ Decl: TypeAlias = Smem | TensorMap | Barrier | Role
 # ---------------------------------------------------------------------------------------------------------- expressions
 
 ARITHMETIC: Final = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "min", "max")
+INTEGER: Final = ("//", "%", "&", "|", "^", "<<", ">>")  # of ARITHMETIC, those for integers only
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 LOGIC: Final = ("and", "or")
 
@@ -278,10 +307,21 @@ VARYING: Final = frozenset({"lane_id", "thread_id"})
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal of a scalar type."""
+    """A literal of a scalar type: a Python bool, an int in the type's range, or a float that is a number."""
 
     value: int | float | bool
     type: DType = I32
+
+    def __post_init__(self) -> None:
+        value, t = self.value, self.type
+        kind = {"bool": bool, "float": float}.get(t.kind, int)
+        _require(type(value) is kind, f"{value!r} is no literal of type {t}")
+        if kind is int:
+            low, high = (
+                (-(2 ** (8 * t.bytes - 1)), 2 ** (8 * t.bytes - 1)) if t.kind == "int" else (0, 2 ** (8 * t.bytes))
+            )
+            _require(low <= value < high, f"{value} is outside {t}, {low} to {high - 1}")
+        _require(value == value, "nan is no literal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +374,11 @@ class Binary:
         _require(left == right, f"operator {self.op!r} joins {left} and {right}; write a cast")
         if self.op in LOGIC:
             _require(left == BOOL, f"operator {self.op!r} joins {left}, not bool")
+        elif self.op in ARITHMETIC:
+            _require(left != BOOL, f"operator {self.op!r} joins bool; write a cast or a condition")
+            whole = left.kind != "float"
+            _require(not (whole and self.op == "/"), f"operator '/' joins {left}; write '//' for integers")
+            _require(whole or self.op not in INTEGER, f"operator {self.op!r} joins {left}, not integers")
         if isinstance(self.left.type, FragmentType) and isinstance(self.right.type, FragmentType):
             a, b = self.left.type, self.right.type
             _require(a.shape == b.shape and a.layout == b.layout, f"operator {self.op!r} joins {a} and {b}")
@@ -357,6 +402,9 @@ class Unary:
 
     def __post_init__(self) -> None:
         _require(self.op in ("-", "not"), f"unknown operator {self.op!r}")
+        t = element_type(self.operand)
+        _require((t == BOOL) == (self.op == "not"), f"operator {self.op!r} of {t}")
+        _require(self.op == "not" or not isinstance(self.operand, Const), "'-' of a literal; write a negative one")
 
     @property
     def type(self) -> Type:
@@ -375,6 +423,10 @@ class Select:
     def __post_init__(self) -> None:
         _require(element_type(self.condition) == BOOL, f"condition has type {self.condition.type}, not bool")
         _require(self.then.type == self.other.type, f"branches have types {self.then.type} and {self.other.type}")
+        a, b = self.condition.type, self.then.type
+        if isinstance(a, FragmentType):
+            alike = isinstance(b, FragmentType) and (a.shape, a.layout) == (b.shape, b.layout)
+            _require(alike, f"condition has type {a}, the branches {b}")
 
     @property
     def type(self) -> Type:
@@ -439,6 +491,7 @@ class Reduce:
         t = self.operand.type
         _require(self.op in ("sum", "max"), f"unknown reduction {self.op!r}")
         _require(isinstance(t, FragmentType) and t.layout == "thread", f"{self.op} needs a thread fragment, not {t}")
+        _require(element_type(self.operand) != BOOL, f"{self.op} of bool")
 
     @property
     def type(self) -> DType:
@@ -467,6 +520,11 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
         case Part(fragment, _, _):
             return (fragment,)
     return ()
+
+
+def _require_i32(exprs: Iterable[Expr], what: str) -> None:
+    for expr in exprs:
+        _require(expr.type == I32, f"{what} has type {expr.type}, not i32")
 
 
 def walk_expr(expr: Expr) -> Iterator[Expr]:
@@ -499,6 +557,8 @@ class View:
             _require(
                 1 <= extent <= whole, f"view of {self.buffer.name}: shape {self.shape} exceeds {self.buffer.shape}"
             )
+        _require_i32(self.at, f"view of {self.buffer.name}: a coordinate")
+        _require_i32(() if self.stage is None else (self.stage,), f"view of {self.buffer.name}: the stage")
 
     @property
     def bytes(self) -> int:
@@ -525,6 +585,7 @@ class BarrierRef:
         _require(
             (self.slot is None) == (self.barrier.slots == 1), f"{self.barrier.name}: needs a slot index iff slots > 1"
         )
+        _require_i32(() if self.slot is None else (self.slot,), f"{self.barrier.name}: the slot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,6 +600,7 @@ class GlobalRef:
             len(self.at) == len(self.tensor.dims),
             f"{self.tensor.name}: {len(self.at)} coordinates, not {len(self.tensor.dims)}",
         )
+        _require_i32(self.at, f"{self.tensor.name}: a coordinate")
 
 
 # ----------------------------------------------------------------------------------------------------------- statements
@@ -586,6 +648,9 @@ class For:
     def __post_init__(self) -> None:
         for bound in (self.start, self.stop, self.step):
             _require(bound.type == I32, f"loop bound of {self.var.name} has type {bound.type}, not i32", self.span)
+        _require(self.var.type == I32, f"loop variable {self.var.name} has type {self.var.type}, not i32", self.span)
+        if isinstance(self.step, Const):
+            _within(f"loop over {self.var.name}: step", int(self.step.value), 1, MAX_I32, self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -673,14 +738,9 @@ class Program:
     span: Span = field(default=BUILT, compare=False)
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
-        for item in (*self.params, *self.decls):
-            _require(item.name not in seen, f"{item.name!r} is declared twice", item.span)
-            seen.add(item.name)
-        bodies_of = [b.role.name for b in self.roles]
-        _require(len(bodies_of) == len(set(bodies_of)), f"a role has two bodies: {bodies_of}", self.span)
-        for role in self.of(Role):
-            _require(role.name in bodies_of, f"role {role.name} has no body", role.span)
+        from cake.core.scope import check  # what needs all of the grammar stands behind it
+
+        check(self)
 
     def of(self, kind: type[T]) -> tuple[T, ...]:
         """The declarations (or parameters) of one kind, in order."""

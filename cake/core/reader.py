@@ -4,8 +4,8 @@
     read_schedule(source, config) a schedule: configuration parameters, constants and sugar are expanded
 
 Both accept the same statements and expressions; a schedule may also use the sugar of `cake.core.sugar`, name constants
-above its roles, and compute with them. Whatever is outside the language is refused with `IRError`, which says what, where
-and what to write instead.
+above its roles, and compute with them. Whatever is outside the language is refused with `IRError`, which says what,
+where and what to write instead.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from cake.core.reader_body import Counter, Fresh, RoleReader
 from cake.core.reader_expr import REQUIRED, Expressions, check_free, reserved
 from cake.core.reader_source import Source, suggest
 from cake.core.reader_values import describe
+from cake.core.scope import ORDER
 from cake.core.sugar import SUGAR, Pipeline, declare_pipeline
 
 ConfigValue = int | float | bool | str
@@ -152,7 +153,10 @@ class ProgramReader(Expressions):
             roles.append(RoleBody(role, body, self.source.span(stmt)))
         with self.placed(function):
             span = self.source.span(function)
-            return Program(function.name, target, tuple(params), self.launch, tuple(self.decls), tuple(roles), span)
+            decls = sorted(self.decls, key=lambda d: ORDER.index(type(d)))
+            order = [d.name for d in decls]
+            roles.sort(key=lambda body: order.index(body.role.name))
+            return Program(function.name, target, tuple(params), self.launch, tuple(decls), tuple(roles), span)
 
     # ------------------------------------------------------------------------------------------------------- signature
 
@@ -316,28 +320,32 @@ class ProgramReader(Expressions):
                 args = self.arguments(node, kind, ("dtype", "shape"), {"at": REQUIRED, "stages": 1, "swizzle": 0})
                 shape = self.as_ints(node, args["shape"], "shape")
                 dtype = self.of_kind(node, args, "dtype", DType)
-                decl = Smem(name, dtype, shape, *self.ints(node, args, "stages", "at", "swizzle"), span)
+                stages, at, swizzle = self.ints(node, args, "stages", "at", "swizzle")
+                decl = Smem(name, dtype, shape, stages, at, swizzle, span)
             case "tensor_map":
                 args = self.arguments(node, kind, ("tensor",), {"box": REQUIRED, "swizzle": 0})
                 box = self.as_ints(node, args["box"], "box")
                 tensor = self.of_kind(node, args, "tensor", Tensor)
-                decl = TensorMap(name, tensor, box, *self.ints(node, args, "swizzle"), span)
+                (swizzle,) = self.ints(node, args, "swizzle")
+                decl = TensorMap(name, tensor, box, swizzle, span)
             case "mbarrier" | "named_barrier":
                 args = self.arguments(node, kind, (), {"arrivals": REQUIRED, "at": REQUIRED, "slots": 1})
-                numbers = self.ints(node, args, "slots", "arrivals", "at")
-                decl = Barrier(name, kind.removesuffix("_barrier"), *numbers, span)
+                slots, arrivals, at = self.ints(node, args, "slots", "arrivals", "at")
+                decl = Barrier(name, kind.removesuffix("_barrier"), slots, arrivals, at, span)
             case "role":
                 budget = {} if self.source.canonical else {"registers": 0}
                 args = self.arguments(node, kind, (), {"warps": REQUIRED, "instances": 1, **budget})
-                decl = Role(name, *self.ints(node, args, "warps", "instances"), span)
+                warps, instances = self.ints(node, args, "warps", "instances")
+                decl = Role(name, warps, instances, span)
                 if args.get("registers"):
                     (self.registers[name],) = self.ints(node, args, "registers")
             case _:
                 required = dict.fromkeys(("stages", "producer", "consumer", "at"), REQUIRED)
                 args = self.arguments(node, kind, (), required)
                 stages, at = self.ints(node, args, "stages", "at")
-                roles = (self.of_kind(node, args, "producer", Role), self.of_kind(node, args, "consumer", Role))
-                ring = declare_pipeline(name, stages, *roles, at, self.fresh, span)
+                producer = self.of_kind(node, args, "producer", Role)
+                consumer = self.of_kind(node, args, "consumer", Role)
+                ring = declare_pipeline(name, stages, producer, consumer, at, self.fresh, span)
                 self.decls += [ring.full, ring.empty]
                 self.known |= {ring.full.name: ring.full, ring.empty.name: ring.empty}
                 return ring

@@ -32,7 +32,6 @@ from cake.core.ir import (
     Stmt,
     Type,
     Var,
-    walk_expr,
 )
 from cake.core.op import Op
 from cake.core.reader_expr import Expressions, check_free
@@ -151,7 +150,7 @@ class RoleReader(Expressions):
         if name in self.ended:
             raise self.error(
                 node,
-                f"{name!r} ended with the block that assigned it first, at line {self.ended[name]}; assign it before that block",
+                f"{name!r} ended with the block that assigned it first, at line {self.ended[name]}; assign it before",
             )
         visible = {n for scope in self.names for n in scope} | set(self.known) | self.extents | set(SPECIALS)
         raise self.error(node, f"unknown name {name!r}{suggest(name, visible)}")
@@ -433,13 +432,8 @@ class RoleReader(Expressions):
             name = self.fresh(name)
         var = Var(name, I32)
         self.loops.append("range")
-        bounding = {v.name for bound in bounds for v in walk_expr(bound) if isinstance(v, Var)}
         with self.scope(node) as body:
             self.emitted[-1][name] = I32
-            for scope in list(self.names):
-                for author, held in scope.items():
-                    if isinstance(held.value, Var) and held.value.name in bounding:
-                        self.names[-1][author] = Binding(held.value, "bounds the loop around it")
             if isinstance(variable, ast.Name):
                 self.names[-1][variable.id] = Binding(var, "is a loop variable")
             if prologue is not None:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 
 from cake.core.ir import (
     DTYPES,
@@ -201,10 +201,11 @@ class Expressions:
 
     def _unary(self, node: ast.expr, op: ast.AST, operand: ast.expr) -> object:
         if isinstance(op, ast.USub):
-            if isinstance(operand, ast.Constant) and type(operand.value) in (int, float):
-                negative = -operand.value  # the one way to write a negative constant, in both forms
-                literal(negative)
-                return negative
+            if isinstance(operand, ast.Constant):
+                number = operand.value
+                if isinstance(number, int | float) and not isinstance(number, bool):
+                    literal(-number)  # the one way to write a negative constant, in both forms
+                    return -number
             value = self.value(operand)
             if isinstance(value, float) and math.isinf(value):
                 return -value

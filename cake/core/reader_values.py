@@ -1,15 +1,15 @@
 """Values while a program is read: constants of the configuration, IR expressions, resources and references to them.
 
-A constant is a Python int (i32), float (f32), bool, str or a tuple of such. It becomes an IR `Const` where an expression
-is needed. `fold` computes on constants and drops neutral operands; `.cake` text is never folded, so that what was
-printed is what is read.
+A constant is a Python int (i32), float (f32), bool, str or a tuple of such. It becomes an IR `Const` where an
+expression is needed. `fold_binary` and `fold_unary` compute on constants and drop neutral operands; `.cake` text is
+never folded, so that what was printed is what is read.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from cake.core.ir import (
     BOOL,
@@ -85,7 +85,7 @@ def literal(value: object) -> Const | None:
 def expression(value: object) -> Expr | None:
     """`value` as an IR expression, or None when it is none."""
     if isinstance(value, EXPR):
-        return cast(Expr, value)
+        return value
     if isinstance(value, Handle):
         return value.slot
     return literal(value)

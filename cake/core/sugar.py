@@ -4,8 +4,8 @@ Each expands into plain statements, so that a rule or a mutation can point at ev
 no instruction: a primitive says with `sugar` which step it implements, and is found by that.
 
 A pipeline `ring` of S stages keeps two scalars in each role that uses it, the cursor `ring_slot` and its parity
-`ring_phase`; the producer starts with parity 1, for which a fresh barrier counts as complete. `advance` flips the parity
-when the cursor wraps.
+`ring_phase`; the producer starts with parity 1, for which a fresh barrier counts as complete. `advance` flips the
+parity when the cursor wraps.
 """
 
 from __future__ import annotations

@@ -4,8 +4,19 @@ from cake import *
 
 
 @schedule(target="sm_90a")
-def gemm_bf16(A: Tensor[bf16, "M", "K"], B: Tensor[bf16, "N", "K"], C: Tensor[bf16, "M", "N"], *,
-              BN=256, BK=64, STAGES=4, CONSUMERS=2, GROUP=16, LOAD_REGS=40, MATH_REGS=232):
+def gemm_bf16(
+    A: Tensor[bf16, "M", "K"],
+    B: Tensor[bf16, "N", "K"],
+    C: Tensor[bf16, "M", "N"],
+    *,
+    BN=256,
+    BK=64,
+    STAGES=4,
+    CONSUMERS=2,
+    GROUP=16,
+    LOAD_REGS=40,
+    MATH_REGS=232,
+):
     """C = A @ B.T: one producer role feeds CONSUMERS warpgroups through a TMA ring; persistent over output tiles."""
     BM = 64 * CONSUMERS
     launch(ctas=sm_count, ctas_per_sm=1)
@@ -42,8 +53,12 @@ def gemm_bf16(A: Tensor[bf16, "M", "K"], B: Tensor[bf16, "N", "K"], C: Tensor[bf
                 slot = ring.wait()
                 wgmma_fence()
                 for k in static(range(BK // 16)):
-                    wgmma(acc, a[slot].tile((64 * instance, 16 * k), (64, 16)), b[slot].tile((0, 16 * k), (BN, 16)),
-                          accumulate=i > 0 or k > 0)
+                    wgmma(
+                        acc,
+                        a[slot].tile((64 * instance, 16 * k), (64, 16)),
+                        b[slot].tile((0, 16 * k), (BN, 16)),
+                        accumulate=i > 0 or k > 0,
+                    )
                 wgmma_commit()
                 # One group stays in flight: the slot it reads is released an iteration later.
                 wgmma_wait(1)

@@ -4,8 +4,17 @@ from cake import *
 
 
 @schedule(target="sm_90a")
-def rmsnorm_bf16(X: Tensor[bf16, "M", "N"], W: Tensor[bf16, "N"], Y: Tensor[bf16, "M", "N"], eps: f32, *,
-                 WARPS=8, VEC=8, CHUNKS=4, ROWS=4):
+def rmsnorm_bf16(
+    X: Tensor[bf16, "M", "N"],
+    W: Tensor[bf16, "N"],
+    Y: Tensor[bf16, "M", "N"],
+    eps: f32,
+    *,
+    WARPS=8,
+    VEC=8,
+    CHUNKS=4,
+    ROWS=4,
+):
     """Y = X / sqrt(mean(X**2) + eps) * W, one row at a time in registers; N <= 32 * WARPS * VEC * CHUNKS."""
     THREADS = 32 * WARPS
     launch(ctas=ceil_div(M, ROWS), ctas_per_sm=2)
@@ -37,8 +46,10 @@ def rmsnorm_bf16(X: Tensor[bf16, "M", "N"], W: Tensor[bf16, "N"], Y: Tensor[bf16
                     p = p + shfl(p, "bfly", step)
             scale = rsqrt(p / cast(N, f32) + eps)
             for j in static(range(CHUNKS)):
-                st_global(Y[r, (j * THREADS + thread_id) * VEC],
-                          cast(cast(x[j], f32) * scale * cast(w[j], f32), bf16),
-                          when=(j * THREADS + thread_id) * VEC < N)
+                st_global(
+                    Y[r, (j * THREADS + thread_id) * VEC],
+                    cast(cast(x[j], f32) * scale * cast(w[j], f32), bf16),
+                    when=(j * THREADS + thread_id) * VEC < N,
+                )
             # The next row's partial sums must not overtake this row's readers.
             barrier_sync(done)

@@ -1,0 +1,207 @@
+"""What a whole program must satisfy beyond its nodes: every name is bound where it is used, every resource is its own.
+
+A name is visible from its first assignment to the end of the block that holds it, and has one type there. `Program`
+calls `check` when it is built, so that analyses, lowering and the simulator never meet a program that breaks this.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final
+
+from cake.core.ir import (
+    Assign,
+    Barrier,
+    BarrierRef,
+    Binary,
+    Break,
+    Cast,
+    Const,
+    Declare,
+    Extent,
+    For,
+    GlobalRef,
+    If,
+    IRError,
+    OneLane,
+    OpStmt,
+    Part,
+    Program,
+    Reduce,
+    Role,
+    Scalar,
+    Select,
+    Smem,
+    Span,
+    Special,
+    Stmt,
+    Tensor,
+    TensorMap,
+    Type,
+    Unary,
+    Var,
+    View,
+    walk_expr,
+)
+from cake.core.op import Op
+
+#: Declarations stand in this order.
+ORDER: Final = (Smem, TensorMap, Barrier, Role)
+
+
+def check(program: Program) -> None:
+    """Raise `IRError`, naming the value and its place, when `program` is not well formed."""
+    _Checker(program).run()
+
+
+@cache
+def _operand_names(cls: type[Op]) -> tuple[str, ...]:
+    names: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
+    return tuple(f.name for f in names)
+
+
+class _Checker:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.resources: dict[str, object] = {item.name: item for item in (*program.params, *program.decls)}
+        self.extents = frozenset(program.extents)
+
+    def run(self) -> None:
+        """All checks."""
+        program = self.program
+        seen: set[str] = set()
+        for item in (*program.params, *program.decls):
+            self.name(item.name, item.span)
+            if item.name in seen:
+                raise IRError(f"{item.name!r} is declared twice", item.span)
+            seen.add(item.name)
+        for extent in program.extents:
+            self.name(extent, program.span)
+            if extent in self.resources:
+                raise IRError(f"{extent!r} is an extent and a declaration", program.span)
+        ranks = [ORDER.index(type(d)) for d in program.decls]
+        for before, after, decl in zip(ranks, ranks[1:], program.decls[1:], strict=False):
+            if after < before:
+                raise IRError(f"{decl.name} stands too late: regions, tensor maps, barriers, roles", decl.span)
+        for tensor_map in program.of(TensorMap):
+            self.resource(tensor_map.tensor, tensor_map.span)
+        for expr in walk_expr(program.launch.ctas):
+            if isinstance(expr, Var) or (isinstance(expr, Special) and expr.name != "sm_count"):
+                raise IRError(f"ctas uses {expr.name!r}, which is unknown at launch", program.launch.span)
+            if isinstance(expr, Extent) and expr.name not in self.extents:
+                raise IRError(f"{expr.name!r} is no extent of a tensor", program.launch.span)
+        for role in program.of(Role):
+            count = sum(body.role == role for body in program.roles)
+            if count != 1:
+                raise IRError(f"role {role.name} has {count or 'no'} bod{'ies' if count else 'y'}", role.span)
+        if [b.role for b in program.roles] != list(program.of(Role)):
+            raise IRError("bodies stand in the order of the roles, and each has its role declared", program.span)
+        outer: dict[str, Type] = {s.name: s.dtype for s in program.of(Scalar)}
+        for body in program.roles:
+            self.block(body.body, outer, frozenset(outer), False)
+
+    def name(self, name: str, span: Span) -> None:
+        """Names go into Python and CUDA C++ as they are."""
+        if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
+            raise IRError(f"{name!r} is no name", span)
+
+    def block(self, stmts: tuple[Stmt, ...], outer: Mapping[str, Type], fixed: frozenset[str], loop: bool) -> None:
+        """One block: `outer` is visible before it, `fixed` may not be assigned in it."""
+        env = dict(outer)
+        for stmt in stmts:
+            span = stmt.span
+            match stmt:
+                case Assign(target, value, declare):
+                    self.use(value, env, span)
+                    self.bind(target, declare, env, fixed, span)
+                case OpStmt(op, out, declare):
+                    for name in _operand_names(type(op)):
+                        self.use(getattr(op, name), env, span)
+                    if out is not None:
+                        self.bind(out, declare, env, fixed, span)
+                case Declare(target):
+                    if target.name in env:
+                        raise IRError(f"{target.name!r} is declared already", span)
+                    self.bind(target, True, env, fixed, span)
+                case For(var, start, stop, step, body):
+                    bounds = (start, stop, step)
+                    self.use(bounds, env, span)
+                    if var.name in env:
+                        raise IRError(f"loop variable {var.name!r} is in use already", span)
+                    inner = dict(env)
+                    self.bind(var, True, inner, fixed, span)
+                    held = {e.name for bound in bounds for e in walk_expr(bound) if isinstance(e, Var)}
+                    self.block(body, inner, fixed | held | {var.name}, True)
+                case If(condition, then, other):
+                    self.use(condition, env, span)
+                    self.block(then, env, fixed, loop)
+                    self.block(other, env, fixed, loop)
+                case OneLane(body):
+                    self.block(body, env, fixed, loop)
+                case Break():
+                    if not loop:
+                        raise IRError("`break` outside a loop", span)
+
+    def bind(self, var: Var, declare: bool, env: dict[str, Type], fixed: frozenset[str], span: Span) -> None:
+        """Bind a name, or assign to a bound one."""
+        known = env.get(var.name)
+        if known is None:
+            self.name(var.name, span)
+            if var.name in self.resources or var.name in self.extents:
+                raise IRError(f"{var.name!r} is a declaration or an extent; it cannot be assigned", span)
+        elif known != var.type:
+            raise IRError(f"{var.name!r} has type {known}, not {var.type}", span)
+        if var.name in fixed:
+            raise IRError(f"{var.name!r} is a parameter, or counts or bounds a loop: it cannot be assigned here", span)
+        if declare != (known is None):
+            raise IRError(f"{var.name!r}: `declare` marks the first assignment in scope, and only that", span)
+        env[var.name] = var.type
+
+    def use(self, node: Any, env: Mapping[str, Type], span: Span) -> None:
+        """Everything that an operand refers to exists here."""
+        match node:
+            case Const():
+                pass
+            case Var(name, type_):
+                if name not in env:
+                    raise IRError(f"{name!r} is used where no assignment to it is in scope", span)
+                if env[name] != type_:
+                    raise IRError(f"{name!r} has type {env[name]}, not {type_}", span)
+            case Binary(_, left, right):
+                self.use(left, env, span)
+                self.use(right, env, span)
+            case View(buffer, stage, at, _):
+                self.resource(buffer, span)
+                if stage is not None:
+                    self.use(stage, env, span)
+                self.use(at, env, span)
+            case BarrierRef(barrier, slot):
+                self.resource(barrier, span)
+                if slot is not None:
+                    self.use(slot, env, span)
+            case tuple():
+                for item in node:
+                    self.use(item, env, span)
+            case GlobalRef(tensor, at):
+                self.resource(tensor, span)
+                self.use(at, env, span)
+            case Unary(_, operand) | Cast(operand, _) | Reduce(_, operand) | Part(operand, _, _):
+                self.use(operand, env, span)
+            case Select(condition, then, other):
+                self.use((condition, then, other), env, span)
+            case Extent(name):
+                if name not in self.extents:
+                    raise IRError(f"{name!r} is no extent of a tensor", span)
+            case Special("sm_count"):
+                raise IRError("sm_count is known to the launch only", span)
+            case Tensor() | Smem() | TensorMap() | Barrier():
+                self.resource(node, span)
+
+    def resource(self, item: Tensor | Smem | TensorMap | Barrier, span: Span) -> None:
+        """A reference names a resource of this program, as it is declared."""
+        declared = self.resources.get(item.name)
+        if declared is not item and declared != item:
+            raise IRError(f"{item.name!r} is not declared so in this program", span)
