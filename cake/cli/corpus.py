@@ -1,0 +1,169 @@
+"""`cake corpus`: the good kernels, broken variants of them, and what the logs of failures hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from cake.cli.app import Group
+from cake.cli.output import json_option, plural, print_json, progress, repo_option, style, table
+from cake.core.errors import CakeError
+
+if TYPE_CHECKING:
+    from cake.core.corpus import CorpusKernel
+    from cake.core.evidence import Record
+
+
+@click.group(
+    cls=Group,
+    examples={
+        "cake corpus list": "the kernels and their configurations",
+        "cake corpus mutate --seed 7 --count 60 --labels simulator --out fresh/records.jsonl": "a fresh failure log",
+        "cake corpus stats fresh/records.jsonl": "outcomes by kind of edit",
+        "cake corpus agreement corpus/failures": "the simulator's labels against the GPU's",
+    },
+)
+def corpus() -> None:
+    """List kernels, derive broken variants, report on logs."""
+
+
+@corpus.command("list", examples={"cake corpus list": "names, configurations, shapes"})
+@repo_option
+@json_option
+def list_(repo: Path | None, as_json: bool) -> None:
+    """List the kernels of the corpus: the repository's, or outside one those that this installation carries."""
+    kernels = _kernels(repo)
+    if as_json:
+        print_json(
+            {
+                "kernels": [
+                    {"name": k.name, "folder": k.folder, "summary": k.contract.summary, "configs": k.configs}
+                    for k in kernels
+                ]
+            }
+        )
+        return
+    rows = [
+        (k.name if n == 0 else "", name, " ".join(f"{key}={value}" for key, value in config.items()))
+        for k in kernels
+        for n, (name, config) in enumerate(k.configs.items())
+    ]
+    click.echo(table(("kernel", "configuration", "constants"), rows))
+    for k in kernels:
+        click.echo(f"{k.name}: {k.contract.summary}")
+
+
+@corpus.command(
+    examples={
+        "cake corpus mutate --seed 7 --count 60 --labels simulator --out fresh/records.jsonl": "labelled on the CPU",
+        "cake distill run fresh/records.jsonl --dry-run": "what the distiller would make of them",
+        "cake corpus mutate --seed 7 --count 300 --labels none --out mutants.jsonl": "programs alone, to run elsewhere",
+    },
+)
+@click.option("--seed", type=int, required=True, help="The same seed gives the same variants.")
+@click.option("--count", type=click.IntRange(1), required=True, help="How many distinct variants.")
+@click.option(
+    "--labels",
+    type=click.Choice(["simulator", "none"]),
+    default="simulator",
+    show_default=True,
+    help="Who says what each variant does.",
+)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The log to write.")
+@repo_option
+@json_option
+def mutate(seed: int, count: int, labels: str, out: Path, repo: Path | None, as_json: bool) -> None:
+    """Derive broken variants of the corpus, one edit each, and write them as an evidence log.
+
+    An edit drops, duplicates, moves or retargets a statement, or changes a count, phase, byte size, offset, swizzle, box,
+    role, fence, depth, index or bound. With simulator labels each variant runs on the CPU against its parent's output;
+    its program is stored beside the log under its hash.
+    """
+    from cake.core.evidence import EvidenceWriter
+    from cake.core.mutate import mutate as draw
+    from cake.core.mutate import parents, write_simulator_log
+
+    kernels = _kernels(repo)
+    if out.exists():
+        raise CakeError(f"{out} exists already: name a new file, or remove it")
+    if labels == "none":
+        mutants = draw(kernels, seed, count)
+        lines = [
+            {"program": m.name, "kernel": m.kernel, "config": dict(m.config), "extents": dict(m.extents)}
+            | {"operator": m.kind, "path": m.path, "detail": m.detail, "parent": m.parent, "text": m.text}
+            for m in mutants
+        ]
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
+        outcomes = Counter({"unlabelled": len(mutants)})
+    else:
+        with progress("simulating", count + len(parents(kernels))) as step, EvidenceWriter(out) as writer:
+            outcomes = write_simulator_log(kernels, seed, count, writer, lambda line: step(line.split(" ")[0]))
+    if as_json:
+        print_json({"out": out, "outcomes": dict(sorted(outcomes.items()))})
+    else:
+        click.echo(table(("outcome", "variants"), [(o, str(n)) for o, n in sorted(outcomes.items())]))
+        click.echo(f"wrote {out}")
+
+
+@corpus.command(examples={"cake corpus stats corpus/failures": "the committed log", "cake corpus stats fresh": "yours"})
+@click.argument("log", type=click.Path(path_type=Path))
+@json_option
+def stats(log: Path, as_json: bool) -> None:
+    """Count a log's records: outcomes, programs, kernels, kinds of edit, and what could not be read.
+
+    LOG is a records file, or the folder that holds one. Outcomes that did not occur are reported as zero.
+    """
+    from cake.core.evidence import OUTCOMES, read_log
+
+    read = read_log(log)
+    groups = {
+        f"{labeller}{f' ({device})' if device else ''}": [r for r in read.records if _source(r) == (labeller, device)]
+        for labeller, device in sorted({_source(r) for r in read.records})
+    }
+    if as_json:
+        print_json(
+            {
+                "records": len(read.records),
+                "programs": len({r.program for r in read.records}),
+                "skipped": dict(read.skipped),
+                "outcomes": {name: _count(records, OUTCOMES) for name, records in groups.items()},
+                "operators": dict(sorted(Counter(r.operator for r in read.records).items())),
+                "kernels": dict(sorted(Counter(r.kernel for r in read.records).items())),
+            }
+        )
+        return
+    programs = len({r.program for r in read.records})
+    click.echo(f"{read.path}: {plural(len(read.records), 'record')} of {plural(programs, 'program')}")
+    rows = [(o, *(str(_count(records, OUTCOMES)[o]) for records in groups.values())) for o in OUTCOMES]
+    click.echo(table(("outcome", *groups), rows))
+    for what, many in (("operator", "edits"), ("kernel", "kernels")):
+        counts = Counter(getattr(r, what) or "unedited" for r in read.records)
+        click.echo(f"{many}: " + ", ".join(f"{name} {n}" for name, n in sorted(counts.items())))
+    for reason, n in read.skipped.items():
+        click.echo(f"{style('skipped', fg='yellow')} {plural(n, 'line')}: {reason}")
+
+
+def _kernels(repo: Path | None) -> tuple[CorpusKernel, ...]:
+    from cake.core.corpus import load_corpus
+
+    return load_corpus(repo)
+
+
+def _source(record: Record) -> tuple[str, str]:
+    """Who labelled the record, and on which device when that says more."""
+    device = record.device if record.device != record.origin.labeller else ""
+    return record.origin.labeller, device
+
+
+def _count(records: Iterable[Record], outcomes: Iterable[str]) -> dict[str, int]:
+    counts = Counter(r.outcome for r in records)
+    return {o: counts[o] for o in outcomes}
+
+
+COMMANDS: Final[dict[str, Any]] = {"corpus": corpus}
