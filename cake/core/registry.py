@@ -49,13 +49,14 @@ KINDS: Final = {k: f"cake_{k}" for k in ("primitive", "rule", "calibration", "la
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """One registered thing: `kind` and `name` identify it, `owner` is the distribution it comes from, `file` where it
-    is written, `value` the thing."""
+    is written, `value` the thing. `examples` holds the bad and good programs of a rule from a pack."""
 
     kind: str
     name: str
     owner: str
     file: Path
     value: Any
+    examples: Path | None = None
 
     @property
     def key(self) -> str:
@@ -207,16 +208,18 @@ class Registry:
         for plugin in (*_things(module, owner), *_hooked(module, owner)):
             self.add(plugin)
 
-    def load_rules(self, folder: Path, owner: str, prefix: str = "") -> None:
-        """Register every rule file below `folder`, its code prefixed; a broken file is a problem of its own."""
+    def load_rules(self, folder: Path, owner: str, prefix: str = "", examples: Path | None = None) -> None:
+        """Register every rule file below `folder`, its code prefixed; a broken file is a problem of its own.
+        `examples` is the folder of its rules' example folders."""
         for file in sorted(folder.rglob("*.py")):
             try:
                 rule = read_rule_file(file, owner)
             except RuleError as error:
                 self.problem(PluginProblem(owner, file.relative_to(folder).as_posix(), error.message))
                 continue
+            own = examples / rule.code if examples else None
             rule = replace(rule, code=prefix + rule.code)
-            self.add(Plugin("rule", rule.code, owner, file, rule))
+            self.add(Plugin("rule", rule.code, owner, file, rule, own))
 
     @contextmanager
     def isolated(

@@ -16,11 +16,21 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from cake.core.clauses import FINDING, ClauseError, Clauses, Kind, Variable, check_clauses, parse_clauses
+from cake.core.clauses import (
+    FINDING,
+    ClauseError,
+    Clauses,
+    Kind,
+    Variable,
+    canonical,
+    check_clauses,
+    parse_clauses,
+)
 from cake.core.diagnostics import Category
 from cake.core.errors import CakeError
 from cake.core.rule import Rule
@@ -154,16 +164,12 @@ def lint_rule(rule: Rule, codes: Codes | None = None, examples: Path | None = No
 
 def lint_set(rules: Iterable[Rule]) -> list[str]:
     """What is wrong between rules: two with one code, one name, or the same clauses."""
-    from cake.core.clauses import canonical
-
     found: list[str] = []
     seen: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         keys = {"code": rule.code, "name": rule.name}
-        try:
+        with suppress(ClauseError):  # lint_rule says so
             keys["clauses"] = canonical(parse_clauses(rule.finding))
-        except ClauseError:
-            pass  # lint_rule says so
         for what, value in keys.items():
             other = seen.setdefault((what, value), rule)
             if other is not rule:
