@@ -72,7 +72,7 @@ def ill_formed(error: IRError) -> Finding:
     cls=Verb,
     examples={
         "cake check corpus/kernels/gemm_bf16": "every configuration of a kernel",
-        "cake check corpus/kernels/gemm_bf16 --config BN128": "one of them",
+        "cake check corpus/kernels/gemm_bf16 --config m128n128s6": "one of them",
         "cake check broken.cake --select SYN": "only the rules of one family",
         "cake check . --format github": "annotations for a pull request (also: json, sarif)",
     },

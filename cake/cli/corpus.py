@@ -80,9 +80,9 @@ def list_(repo: Path | None, as_json: bool) -> None:
 def mutate(seed: int, count: int, labels: str, out: Path, repo: Path | None, as_json: bool) -> None:
     """Derive broken variants of the corpus, one edit each, and write them as an evidence log.
 
-    An edit drops, duplicates, moves or retargets a statement, or changes a count, phase, byte size, offset, swizzle, box,
-    role, fence, depth, index or bound. With simulator labels each variant runs on the CPU against its parent's output;
-    its program is stored beside the log under its hash.
+    An edit drops, duplicates, moves or retargets a statement, or changes a count, phase, byte size, offset, swizzle,
+    box, role, fence, depth, index or bound. With simulator labels each variant runs on the CPU against its parent's
+    output; its program is stored beside the log under its hash.
     """
     from cake.core.evidence import EvidenceWriter
     from cake.core.mutate import mutate as draw

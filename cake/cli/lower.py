@@ -15,7 +15,7 @@ from cake.core.errors import CakeError
 @click.command(
     cls=Verb,
     examples={
-        "cake lower corpus/kernels/gemm_bf16 --config BN128 | less": "read the CUDA of one configuration",
+        "cake lower corpus/kernels/gemm_bf16 --config m128n128s6 | less": "read the CUDA of one configuration",
         "cake lower my_kernel.cake --watchdog --out my_kernel.cu": "with bounded waits that report who waited for what",
     },
 )
