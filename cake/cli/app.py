@@ -132,7 +132,7 @@ def run(argv: Sequence[str]) -> int:
     except CakeError as error:
         return _fail(str(error), error.exit_code, as_json)
     except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted; what was written before is intact, run the same command again", 130, as_json)
+        return _fail("interrupted; what was written before is intact", Exit.INTERRUPTED, as_json)
     except BrokenPipeError:
         # The reader of our output has gone (`cake ... | head`). Nothing may be flushed to it at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
