@@ -1,0 +1,310 @@
+"""Review: what is open, what it says, its gates, and the two decisions that only a person can take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from cake.core.diagnostics import Verdict
+from cake.core.errors import CakeError, Exit
+from distill import ledger
+from distill.gates import GateLine, parse_gates
+from distill.gitrepo import BRANCH_PREFIX, GitRepo, Identity
+from distill.ledger import Decision
+from distill.proposals import KIND_RULE, TRAILER, Branch, check_paths, decisions, open_branches
+from distill.store import digest, exclusive, write_atomic
+
+WORK: Final = ".cake"
+#: What the merge commit adds to the proposal's folder: the report that the reviewer had.
+REPORT: Final = "report.jsonl"
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the list. `state` is open, stale (its base is not HEAD), edited (a person has worked on it), or a
+    decision; `gates` is `passed/run` of the freshest report, and `report` says which one that is."""
+
+    slug: str
+    code: str
+    kind: str
+    state: str
+    branch: str
+    tip: str
+    base: str
+    gates: str
+    report: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One proposal to read: its row, PROPOSAL.md, the rule's text, its gates and the files that it adds."""
+
+    row: Row
+    text: str
+    rule: str
+    gates: tuple[GateLine, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The merge tier's gates for one tip on one base. `sha256` is the hash of the file that holds it."""
+
+    slug: str
+    branch: str
+    tip: str
+    base: str
+    gates: tuple[GateLine, ...]
+    sha256: str = ""
+
+    @property
+    def red(self) -> tuple[GateLine, ...]:
+        """The gates that did not pass; `unknown` is no pass."""
+        return tuple(g for g in self.gates if g.verdict != Verdict.PASS)
+
+    def text(self) -> str:
+        """One JSON object a line; the first names what was judged."""
+        head = {"slug": self.slug, "branch": self.branch, "tip": self.tip, "base": self.base}
+        return "\n".join((json.dumps(head, sort_keys=True), *(g.line() for g in self.gates))) + "\n"
+
+
+def read_report(data: bytes) -> Report:
+    """A report as `Report.text` writes it. Raises ValueError or KeyError for anything else."""
+    head, _, rest = data.decode().partition("\n")
+    row = json.loads(head)
+    gates = parse_gates(rest)
+    return Report(row["slug"], row["branch"], row["tip"], row["base"], gates, digest_bytes(data))
+
+
+def digest_bytes(data: bytes) -> str:
+    """Plain sha256, hexadecimal: what `sha256sum` prints for the file."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _code(branch: str) -> str:
+    return branch.removeprefix(BRANCH_PREFIX).partition("-")[0].upper()
+
+
+def _report_path(git: GitRepo, slug: str) -> Path:
+    return git.root / WORK / "proposals" / slug / REPORT
+
+
+def _stored(git: GitRepo, branch: Branch) -> Report | None:
+    """The merge-tier report of this very tip, if there is one."""
+    try:
+        report = read_report(_report_path(git, branch.slug).read_bytes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return report if report.tip == branch.tip and report.base == branch.base else None
+
+
+def _proposed_gates(git: GitRepo, branch: Branch) -> tuple[GateLine, ...]:
+    data = git.file(branch.tip, f"proposals/{branch.slug}/gates.jsonl")
+    try:
+        return parse_gates(data.decode()) if data else ()
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def _row(git: GitRepo, branch: Branch, head: str) -> Row:
+    report = _stored(git, branch)
+    gates = report.gates if report else _proposed_gates(git, branch)
+    passed = sum(g.verdict == Verdict.PASS for g in gates)
+    state = "edited" if branch.edited else "open" if branch.base == head else "stale"
+    why = "" if branch.base == head else "its base is not HEAD: run `cake distill run` to rebuild it here"
+    name = "merge" if report else "propose"
+    return Row(
+        branch.slug, _code(branch.name), KIND_RULE, state, branch.name, branch.tip, branch.base,
+        f"{passed}/{len(gates)}", name, why,
+    )  # fmt: skip
+
+
+def list_proposals(repo: Path) -> tuple[Row, ...]:
+    """Open proposals by branch, then decided ones in the ledger's order."""
+    git = GitRepo(repo)
+    head = git.head()
+    rows = [_row(git, b, head) for b in open_branches(git).values()]
+    for d in decisions(git, head):
+        rows.append(Row(d.slug, _code(d.branch), d.kind, d.decision, d.branch, "", d.base, "", "", d.reason))
+    return tuple(rows)
+
+
+def find(git: GitRepo, name: str) -> Branch:
+    """The open proposal that `name` (a slug, a branch, a code, or the start of one of them) means.
+
+    Raises CakeError when none or several do."""
+    branches = open_branches(git)
+    wanted = name.lower()
+    exact = [b for b in branches.values() if wanted in (b.slug, b.name, _code(b.name).lower())]
+    found = exact or [
+        b
+        for b in branches.values()
+        if b.slug.startswith(wanted) or b.name.removeprefix(BRANCH_PREFIX).startswith(wanted)
+    ]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(sorted(b.slug for b in branches.values())) or "none"
+    decided = ledger.latest(decisions(git, git.head())).get(name)
+    if decided is not None:
+        raise CakeError(f"{name} was {decided.decision} by {decided.reviewer}: {decided.reason or 'no reason given'}")
+    raise CakeError(f"{name!r} names {'several' if found else 'no'} open proposals; open are: {known}")
+
+
+def show(repo: Path, name: str) -> View:
+    """One open proposal, to be read."""
+    git = GitRepo(repo)
+    branch = find(git, name)
+    files = tuple(sorted(git.changed(branch.base, branch.tip)))
+    rule = next((f for f in files if f.startswith("cake/plugins/rules/")), "")
+    report = _stored(git, branch)
+    return View(
+        _row(git, branch, git.head()),
+        (git.file(branch.tip, f"proposals/{branch.slug}/PROPOSAL.md") or b"").decode(),
+        (git.file(branch.tip, rule) or b"").decode() if rule else "",
+        report.gates if report else _proposed_gates(git, branch),
+        files,
+    )
+
+
+def gate(repo: Path, name: str, progress: Progress | None = None) -> Report:
+    """Run every gate of the merge tier on an open proposal, and keep the report for `merge`."""
+    from distill.gates_merge import run_gates
+
+    git = GitRepo(repo)
+    branch = find(git, name)
+    _expect_current(git, branch)
+    with exclusive(git.root / WORK / "distill"):
+        gates = run_gates(git, branch, git.root / WORK / "proposals" / branch.slug, progress or (lambda note: None))
+        report = Report(branch.slug, branch.name, branch.tip, branch.base, gates)
+        data = report.text().encode()
+        write_atomic(_report_path(git, branch.slug), data)
+    return read_report(data)
+
+
+def _expect_current(git: GitRepo, branch: Branch) -> None:
+    if branch.base != git.head():
+        raise CakeError(
+            f"{branch.name} was built on {branch.base[:12]}, and HEAD is {git.head()[:12]}: the base has moved; "
+            "run `cake distill run` to rebuild it here"
+        )
+    if not branch.slug:
+        raise CakeError(f"{branch.name} has no {TRAILER} trailer: the distiller did not make it")
+
+
+def merge(repo: Path, name: str, reason: str = "") -> Decision:
+    """Merge an open proposal into the branch that is checked out, by a merge commit of the person who asks.
+
+    Raises CakeError: environment when the checkout is detached or dirty or git knows no identity; usage when the
+    reviewer is the bot, the base has moved, the report is missing, stale or red, or the bot's commit touches what is
+    not a bot's to touch.
+    """
+    git = GitRepo(repo)
+    with exclusive(git.root / WORK / "distill"):
+        person, into = _ready(git)
+        branch = find(git, name)
+        _expect_current(git, branch)
+        if wrong := check_paths(git.changed(branch.base, branch.first.commit)):
+            raise CakeError(f"{branch.name} is refused: {wrong[0]}")
+        report = _stored(git, branch)
+        if report is None:
+            raise CakeError(f"{branch.slug} has no gate report for its tip; run `cake proposals gate {branch.slug}`")
+        if report.red:
+            g = report.red[0]
+            raise CakeError(f"{branch.slug}: gate {g.gate} is {g.verdict}: {g.detail}")
+        rows = [_decision(branch, "merged", person, reason, report.sha256)]
+        rows += _superseded(git, branch, person)
+        files = _records(git, branch.base, rows) | {f"proposals/{branch.slug}/{REPORT}": report.text().encode()}
+        tree = git.tree_with(branch.tip, files)
+        title = branch.first.message.splitlines()[0]
+        message = (
+            f"Merge {branch.name}\n\n{title}\n{reason}\n\n{TRAILER}: {branch.slug}\nCake-Report: {report.sha256}\n"
+        )
+        commit = git.commit(tree, [branch.base, branch.tip], message, person)
+        git.fast_forward(commit)
+        _clean_up(git, rows)
+    assert into
+    return rows[0]
+
+
+def reject(repo: Path, name: str, reason: str) -> Decision:
+    """Record that an open proposal is turned down, and why, in a commit of the person who asks; its branch goes.
+
+    It stays rejected until new evidence changes the rule. Raises CakeError as `merge` does."""
+    if not reason.strip():
+        raise CakeError("a rejection needs a reason: the next reader, and the distiller's authors, learn from it")
+    git = GitRepo(repo)
+    with exclusive(git.root / WORK / "distill"):
+        person, _ = _ready(git)
+        branch = find(git, name)
+        report = _stored(git, branch)
+        row = _decision(branch, "rejected", person, reason, report.sha256 if report else "")
+        head = git.head()
+        tree = git.tree_with(head, _records(git, head, [row]))
+        message = f"Reject {branch.name}\n\n{reason}\n\n{TRAILER}: {branch.slug}\n"
+        git.fast_forward(git.commit(tree, [head], message, person))
+        _clean_up(git, [row])
+    return row
+
+
+def _ready(git: GitRepo) -> tuple[Identity, str]:
+    """Who decides, and the branch that the decision goes on."""
+    into = git.current_branch()
+    if into is None:
+        raise CakeError("HEAD is detached; check out the branch that should receive the decision", Exit.ENVIRONMENT)
+    if into.startswith(BRANCH_PREFIX):
+        raise CakeError(f"{into} is a proposal itself; check out the branch that should receive the decision")
+    person = git.person()
+    if dirty := git.dirty():
+        more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
+        raise CakeError(f"the checkout has changes ({dirty[0]}{more}); commit or stash them first", Exit.ENVIRONMENT)
+    return person, into
+
+
+def _decision(branch: Branch, decision: str, person: Identity, reason: str, report: str) -> Decision:
+    who = f"{person.name} <{person.email}>"
+    return Decision(branch.slug, KIND_RULE, decision, who, reason, branch.base, branch.name, report)
+
+
+def _superseded(git: GitRepo, merged: Branch, person: Identity) -> list[Decision]:
+    """Other open proposals whose failing program the merged rule flags, and whose repaired program it does not."""
+    from distill.gates_merge import explains
+
+    found = []
+    for branch in open_branches(git).values():
+        if branch.name != merged.name and branch.slug and not branch.edited and explains(git, merged, branch):
+            found.append(_decision(branch, "superseded", person, f"{_code(merged.name)} explains it", ""))
+    return found
+
+
+def _records(git: GitRepo, base: str, rows: list[Decision]) -> dict[str, bytes]:
+    before = (git.file(base, ledger.LEDGER) or b"").decode()
+    text = ledger.append(before, rows)
+    return {ledger.LEDGER: text.encode(), ledger.INDEX: ledger.index(ledger.parse(text)).encode()}
+
+
+def _clean_up(git: GitRepo, rows: list[Decision]) -> None:
+    """Delete the branches of rejected and superseded proposals. A merged one is kept: its merge commit needs no branch,
+    but a reader may look for it."""
+    taken = git.checked_out()
+    tips = git.branches()
+    for row in rows:
+        if row.decision != "merged" and row.branch in tips and row.branch not in taken:
+            git.delete_branch(row.branch, tips[row.branch])
+
+
+def as_rows(rows: tuple[Row, ...]) -> list[dict[str, str]]:
+    """Rows as plain dictionaries, for `--json`."""
+    return [asdict(r) for r in rows]
+
+
+def run_key(*parts: str) -> str:
+    """A short name for a run: the first twelve digits of the digest of its inputs."""
+    return digest(*parts)[:12]
