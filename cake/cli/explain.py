@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import inspect
+import re
+import textwrap
+from typing import Any, Final
 
 import click
 
 from cake.cli.app import Verb
 from cake.cli.output import json_option, print_json, table
+from cake.core.calibration import Calibration
+from cake.core.rule import Rule
+from cake.core.target import Target
 
 
 @click.command(
@@ -38,18 +44,24 @@ def explain(name: str | None, as_json: bool) -> None:
     from cake.core.explain import explain as text_of
 
     plugin = registry.default().find(name)
-    text = text_of(plugin)
+    text = text_of(name)
     if as_json:
         print_json({"kind": plugin.kind, "name": plugin.name, "owner": plugin.owner, "file": plugin.file, "text": text})
     else:
-        click.echo(text)
+        click.echo(text, nl=False)
 
 
-def _summary(value: object) -> str:
-    """The first line of what a plugin says about itself."""
-    name = getattr(value, "code", None) and getattr(value, "name", None)
-    doc = type(value).__doc__ if not isinstance(value, type) else value.__doc__
-    return str(name or (doc or "").strip().split("\n")[0])
+def _summary(value: Any) -> str:
+    """What a plugin is, in at most a line."""
+    match value:
+        case Rule():
+            return value.name
+        case Target():
+            return f"limits of a CTA, compiled for {value.nvrtc_arch}"
+        case Calibration():
+            return value.device
+    doc = inspect.getdoc(value if isinstance(value, type) else type(value)) or ""
+    return textwrap.shorten(re.split(r"\.\s|\n\n", doc)[0].rstrip("."), 100, placeholder=" ...")
 
 
 COMMANDS: Final = {"explain": explain}
