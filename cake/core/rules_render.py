@@ -45,6 +45,11 @@ class Renderer:
                 lines.setdefault(name, number)
         return lines
 
+    def _rank(self, value: Value) -> tuple[int, int, str]:
+        """Program order, then size for numbers, then spelling for the rest."""
+        number = value if isinstance(value, int) else 0
+        return self._order.get(value, len(self._order)), number, str(value)
+
     def findings(self, rule: Rule, hits: Iterable[tuple[Value, ...]]) -> tuple[Finding, ...]:
         """One finding for each distinct tuple of ops (of all values, where there is no op), the least hit standing for
         its like, in program order. `rule.finding` must be readable."""
@@ -53,7 +58,7 @@ class Renderer:
         except ClauseError as error:
             raise ValueError(f"{rule.code}: hits of a rule that cannot be read: {error.reason}") from error
         found: dict[tuple[Value, ...], Finding] = {}
-        for hit in sorted(hits, key=lambda h: [(self._order.get(v, -1), str(v)) for v in h]):
+        for hit in sorted(hits, key=lambda hit: [self._rank(v) for v in hit]):
             paths = tuple(str(v) for v in hit if v in self._located)
             key = paths or hit
             if key not in found:
