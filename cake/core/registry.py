@@ -259,9 +259,13 @@ def _kind(value: Any) -> tuple[str, str] | None:
     return ("layout", value.name) if isinstance(value, Layout) else None
 
 
+def _file(module: ModuleType) -> Path:
+    return Path(getattr(module, "__file__", None) or module.__name__)
+
+
 def _things(module: ModuleType, owner: str) -> Iterator[Plugin]:
     """Primitive classes that `module` defines, and the layouts, targets and calibrations that it binds in capitals."""
-    file = Path(module.__file__ or module.__name__)
+    file = _file(module)
     for name, value in sorted(vars(module).items()):
         kind = _kind(value)
         own = value.__module__ == module.__name__ if isinstance(value, type) else name.isupper()
@@ -296,7 +300,7 @@ def _hooked(module: ModuleType, owner: str) -> Iterator[Plugin]:
             found = _kind(value)
             if found is None or found[0] != kind:
                 raise CakeError(f"{hook} returned {type(value).__name__}, not a {kind}")
-            yield Plugin(*found, owner, Path(module.__file__ or ""), value)
+            yield Plugin(*found, owner, _file(module), value)
 
 
 def _read_calibration(file: Path) -> Plugin:
