@@ -178,10 +178,7 @@ class Smem:
     @property
     def stage_bytes(self) -> int:
         """Bytes of one stage."""
-        n = self.dtype.bytes
-        for extent in self.shape:
-            n *= extent
-        return n
+        return self.dtype.bytes * math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -218,10 +215,7 @@ class TensorMap:
     @property
     def bytes(self) -> int:
         """Bytes that one box delivers, out-of-bounds elements included (TMA fills them with zero)."""
-        n = self.tensor.dtype.bytes
-        for extent in self.box:
-            n *= extent
-        return n
+        return self.tensor.dtype.bytes * math.prod(self.box)
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,9 +516,19 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def _require_i32(exprs: Iterable[Expr], what: str) -> None:
-    for expr in exprs:
-        _require(expr.type == I32, f"{what} has type {expr.type}, not i32")
+def _index(what: str, index: Expr | None, count: int) -> None:
+    """A stage or slot index: present iff there are several to choose from, and in range where it is a constant."""
+    _require(index is not None or count == 1, f"{what} needs an index from 0 to {count - 1}")
+    _require(index is None or count > 1, f"{what} has an index, but there is only one")
+    if index is not None:
+        _require(index.type == I32, f"index of {what} has type {index.type}, not i32")
+        if isinstance(index, Const):
+            _within(f"index of {what}", int(index.value), 0, count - 1)
+
+
+def _coordinates(what: str, at: Iterable[Expr]) -> None:
+    for expr in at:
+        _require(expr.type == I32, f"a coordinate of {what} has type {expr.type}, not i32")
 
 
 def walk_expr(expr: Expr) -> Iterator[Expr]:
@@ -549,24 +553,15 @@ class View:
     def __post_init__(self) -> None:
         n = len(self.buffer.shape)
         _require(len(self.at) == n and len(self.shape) == n, f"view of {self.buffer.name}: not {n} dimensions")
-        _require(
-            (self.stage is None) == (self.buffer.stages == 1),
-            f"view of {self.buffer.name}: needs a stage index iff stages > 1",
-        )
-        for extent, whole in zip(self.shape, self.buffer.shape, strict=True):
-            _require(
-                1 <= extent <= whole, f"view of {self.buffer.name}: shape {self.shape} exceeds {self.buffer.shape}"
-            )
-        _require_i32(self.at, f"view of {self.buffer.name}: a coordinate")
-        _require_i32(() if self.stage is None else (self.stage,), f"view of {self.buffer.name}: the stage")
+        _index(f"stage of {self.buffer.name}", self.stage, self.buffer.stages)
+        _coordinates(f"a view of {self.buffer.name}", self.at)
+        fits = all(1 <= n <= whole for n, whole in zip(self.shape, self.buffer.shape, strict=True))
+        _require(fits, f"view of {self.buffer.name}: shape {self.shape} exceeds {self.buffer.shape}")
 
     @property
     def bytes(self) -> int:
         """Bytes of the box."""
-        n = self.buffer.dtype.bytes
-        for extent in self.shape:
-            n *= extent
-        return n
+        return self.buffer.dtype.bytes * math.prod(self.shape)
 
     @property
     def whole(self) -> bool:
@@ -582,10 +577,7 @@ class BarrierRef:
     slot: Expr | None
 
     def __post_init__(self) -> None:
-        _require(
-            (self.slot is None) == (self.barrier.slots == 1), f"{self.barrier.name}: needs a slot index iff slots > 1"
-        )
-        _require_i32(() if self.slot is None else (self.slot,), f"{self.barrier.name}: the slot")
+        _index(f"slot of {self.barrier.name}", self.slot, self.barrier.slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -600,7 +592,7 @@ class GlobalRef:
             len(self.at) == len(self.tensor.dims),
             f"{self.tensor.name}: {len(self.at)} coordinates, not {len(self.tensor.dims)}",
         )
-        _require_i32(self.at, f"{self.tensor.name}: a coordinate")
+        _coordinates(self.tensor.name, self.at)
 
 
 # ----------------------------------------------------------------------------------------------------------- statements

@@ -35,11 +35,13 @@ from cake.core.ir import (
     Var,
 )
 from cake.core.op import Op
-from cake.core.reader_body import Counter, Fresh, RoleReader
-from cake.core.reader_expr import REQUIRED, Expressions, check_free, reserved
-from cake.core.reader_source import Source, suggest
+from cake.core.reader_body import RoleReader
+from cake.core.reader_call import REQUIRED
+from cake.core.reader_expr import Expressions
+from cake.core.reader_scope import Context, Fresh
+from cake.core.reader_source import Source, check_free, suggest
 from cake.core.reader_values import describe
-from cake.core.scope import ORDER
+from cake.core.scope import ORDER, RESERVED
 from cake.core.sugar import SUGAR, Pipeline, declare_pipeline
 
 ConfigValue = int | float | bool | str
@@ -121,7 +123,7 @@ class ProgramReader(Expressions):
         self.in_launch = False
         names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
         args = function.args
-        self.fresh = Fresh(names | {a.arg for a in (*args.args, *args.kwonlyargs)} | reserved())
+        self.fresh = Fresh(names | {a.arg for a in (*args.args, *args.kwonlyargs)} | RESERVED)
 
     def read(self) -> Program:
         """The program."""
@@ -145,11 +147,10 @@ class ProgramReader(Expressions):
         if self.launch is None:
             raise self.error(function, "no launch: write `launch(ctas=...)` above the roles")
         threads = sum(d.threads * d.instances for d in self.decls if isinstance(d, Role))
-        counter = Counter()
+        context = Context(self.source, self.known, self.extents, frozenset(self.fresh.taken))
         roles = []
         for role, stmt in bodies:
-            reader = RoleReader(self.source, role, self.known, self.extents, Fresh(set(self.fresh.taken)), counter)
-            body = reader.read(stmt, self.registers.get(role.name, 0), threads)
+            body = RoleReader(context, role).read(stmt, self.registers.get(role.name, 0), threads)
             roles.append(RoleBody(role, body, self.source.span(stmt)))
         with self.placed(function):
             span = self.source.span(function)
@@ -187,6 +188,8 @@ class ProgramReader(Expressions):
             raise self.error(
                 args.defaults[0], "a tensor or scalar has no default; configuration parameters stand behind `*`"
             )
+        if getattr(self.function, "type_params", None):  # Python 3.12
+            raise self.error(self.function, "type parameters are not part of the language: delete `[...]`")
         if self.function.returns is not None:
             raise self.error(self.function.returns, "a program returns nothing: delete the annotation")
         params: list[Param] = []

@@ -1,43 +1,32 @@
-"""Role bodies: statements, block scoping, unrolling, and the expansion of a pipeline's verbs.
-
-Two scopes run side by side. The author's: a name first assigned in a block ends with it. The program's: unrolled blocks
-melt into the block around them, so a name may live on there, and is assigned again (same type) or renamed (another).
-"""
+"""Role bodies: statements, unrolling, and the expansion of tile loops and of a pipeline's verbs."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cake.core.ir import (
     BOOL,
     I32,
-    SPECIALS,
     Assign,
     Break,
     Declare,
     Expr,
-    Extent,
     For,
     If,
-    IRError,
     OneLane,
     OpStmt,
     Role,
     Span,
-    Special,
     Stmt,
-    Type,
     Var,
 )
-from cake.core.op import Op
-from cake.core.reader_expr import Expressions, check_free
-from cake.core.reader_source import MAX_NESTING, MAX_STATEMENTS, Source, suggest
+from cake.core.reader_scope import Binding, Context, Scopes
+from cake.core.reader_source import MAX_READ, suggest
 from cake.core.reader_values import describe, expression
 from cake.core.registry import primitives
+from cake.core.scope import MAX_STATEMENTS
 from cake.core.sugar import (
     SUGAR,
     Cursor,
@@ -53,66 +42,14 @@ from cake.core.sugar import (
 _VERBS: Final = ("acquire", "wait", "release", "advance")
 
 
-@dataclass(slots=True)
-class Binding:
-    """What an author's name means: an IR scalar or fragment, or (`fixed`) something that no statement may assign."""
-
-    value: object
-    fixed: str = ""  # why it cannot be assigned
-
-
-@dataclass(slots=True)
-class Fresh:
-    """Makes names that nothing else has: `taken` in this role or program."""
-
-    taken: set[str]
-
-    def __call__(self, wanted: str) -> str:
-        """`wanted`, or `wanted_1` and so on."""
-        name, n = wanted, 0
-        while name in self.taken:
-            n += 1
-            name = f"{wanted}_{n}"
-        self.taken.add(name)
-        return name
-
-
-@dataclass(slots=True)
-class Counter:
-    """Statements read so far, over all roles."""
-
-    statements: int = 0
-
-
-class RoleReader(Expressions):
+class RoleReader(Scopes):
     """Reads one role's body."""
 
-    def __init__(
-        self,
-        source: Source,
-        role: Role,
-        known: dict[str, object],
-        extents: frozenset[str],
-        fresh: Fresh,
-        counter: Counter,
-    ) -> None:
-        super().__init__(source)
-        self.role = role
-        self.known = known
-        self.extents = extents
-        self.fresh = fresh
-        self.counter = counter
-        self.names: list[dict[str, Binding]] = [{}]
-        self.emitted: list[dict[str, Type]] = [{}]
-        self.out: list[list[Stmt]] = [[]]
-        self.ended: dict[str, int] = {}
+    def __init__(self, context: Context, role: Role) -> None:
+        super().__init__(context, role)
         self.cursors: dict[str, Cursor] = {}
-        self.loops: list[str] = []
-        self.lane = 0
-        self.here: ast.stmt | None = None
-        self.spare: list[
-            tuple[Var, bool]
-        ] = []  # generated names of nested primitives, and whether this statement uses them
+        self.loops: list[str] = []  # the kinds of the loops around, `range` or `static`
+        self.lane = 0  # how many `one_lane` blocks are around
 
     def read(self, node: ast.With, registers: int, threads: int) -> tuple[Stmt, ...]:
         """The body of `with role:`; `registers` per thread as its declaration asks (0: as launched)."""
@@ -127,109 +64,21 @@ class RoleReader(Expressions):
                     raise self.error(node, f"role {self.role.name} is neither producer nor consumer of {name}")
                 cursor = self.cursors[name] = open_cursor(ring, self.role, self.fresh)
                 for stmt in cursor.start(span):
+                    self.introduce(stmt.target)
                     self.emit(stmt)
         self.block(node.body)
         return tuple(self.out[0])
-
-    # ---------------------------------------------------------------------------------------------------------- scopes
-
-    def lookup(self, node: ast.Name) -> object:
-        """What a name means in this role."""
-        name = node.id
-        for scope in reversed(self.names):
-            if name in scope:
-                return scope[name].value
-        if name in self.known:
-            return self.known[name]
-        if name in self.extents:
-            return Extent(name)
-        if name in SPECIALS:
-            if name == "sm_count":
-                raise self.error(node, "sm_count is known to the launch only; write cta_count in a role")
-            return 0 if name == "instance" and self.fold and self.role.instances == 1 else Special(name)
-        if name in self.ended:
-            raise self.error(
-                node,
-                f"{name!r} ended with the block that assigned it first, at line {self.ended[name]}; assign it before",
-            )
-        visible = {n for scope in self.names for n in scope} | set(self.known) | self.extents | set(SPECIALS)
-        raise self.error(node, f"unknown name {name!r}{suggest(name, visible)}")
-
-    def binding(self, name: str) -> Binding | None:
-        """The author's binding of a name, innermost first."""
-        return next((scope[name] for scope in reversed(self.names) if name in scope), None)
-
-    @contextmanager
-    def scope(self, node: ast.stmt, *, unrolled: bool = False) -> Iterator[list[Stmt]]:
-        """A block: names first assigned in it end with it. An unrolled one emits into the block around it."""
-        if len(self.names) > MAX_NESTING:
-            raise self.error(node, f"blocks are nested more than {MAX_NESTING} deep")
-        self.names.append({})
-        if not unrolled:
-            self.emitted.append({})
-            self.out.append([])
-        spare = self.spare
-        if not unrolled:
-            self.spare = []  # a loop's bounds may use the outer ones
-        try:
-            yield self.out[-1]
-        finally:
-            line = self.source.span(node).line
-            self.ended |= dict.fromkeys(self.names.pop(), line)
-            if not unrolled:
-                self.emitted.pop()
-                self.out.pop()
-                self.spare = spare
-
-    def emit(self, stmt: Stmt) -> None:
-        """Add a statement to the block being read."""
-        self.counter.statements += 1
-        if self.counter.statements > MAX_STATEMENTS:
-            raise IRError(f"the program has more than {MAX_STATEMENTS} statements once unrolled", stmt.span)
-        if isinstance(stmt, Assign) and stmt.declare:
-            self.emitted[-1][stmt.target.name] = stmt.target.type
-        self.out[-1].append(stmt)
-
-    def target(self, node: ast.Name, type_: Type, *, redeclare: bool = False) -> tuple[Var, bool]:
-        """The program's variable for an assignment to an author's name, and whether this declares it."""
-        bound = self.binding(node.id)
-        if bound is not None:
-            if bound.fixed:
-                raise self.error(node, f"{node.id!r} {bound.fixed}; choose another name")
-            assert isinstance(bound.value, Var)
-            if redeclare:
-                raise self.error(node, f"{node.id!r} is declared already; delete the line")
-            return bound.value, False
-        self.check_name(node)
-        name = node.id
-        holder = next((scope[name] for scope in reversed(self.emitted) if name in scope), None)
-        if holder is not None and (redeclare or holder != type_):
-            name, holder = self.fresh(name), None
-        var = Var(name, type_)
-        self.names[-1][node.id] = Binding(var)
-        if holder is None:
-            self.emitted[-1][name] = type_
-        return var, holder is None
-
-    def check_name(self, node: ast.Name) -> None:
-        """Refuse to give a name another meaning than it has."""
-        name = node.id
-        if name in self.known:
-            raise self.error(node, f"{name!r} is {describe(self.known[name])} already; choose another name")
-        if name in self.extents:
-            raise self.error(node, f"{name!r} is a problem extent already; choose another name")
-        check_free(self.source, node, name)
 
     # ------------------------------------------------------------------------------------------------------ statements
 
     def block(self, stmts: Sequence[ast.stmt]) -> None:
         """Read statements into the current block."""
         for stmt in stmts:
-            self.counter.statements += 1
-            if self.counter.statements > 10 * MAX_STATEMENTS:
-                raise self.error(stmt, f"unrolling reads more than {10 * MAX_STATEMENTS} statements")
-            self.here = stmt
-            self.spare = [(var, False) for var, _ in self.spare]
+            self.context.read += 1
+            if self.context.read > MAX_READ:
+                raise self.error(stmt, f"unrolling reads more than {MAX_READ} statements")
+            for spare in self.spare:
+                spare.busy = False
             with self.placed(stmt):
                 self.statement(stmt)
 
@@ -396,15 +245,6 @@ class RoleReader(Expressions):
             raise self.error(node.target, "this loop has one variable")
         return self.new(node.target)
 
-    def new(self, target: ast.expr) -> ast.Name:
-        """A loop variable: a name that is not in use."""
-        if not isinstance(target, ast.Name):
-            raise self.error(target, "a loop variable is a name")
-        if self.binding(target.id) is not None:
-            raise self.error(target, f"{target.id!r} is in use here; choose another loop variable")
-        self.check_name(target)
-        return target
-
     def range_values(self, node: ast.Call) -> tuple[object, object, object]:
         """Start, stop and step of `range(...)`."""
         if node.keywords or not 1 <= len(node.args) <= 3:
@@ -433,7 +273,7 @@ class RoleReader(Expressions):
         var = Var(name, I32)
         self.loops.append("range")
         with self.scope(node) as body:
-            self.emitted[-1][name] = I32
+            self.introduce(var)
             if isinstance(variable, ast.Name):
                 self.names[-1][variable.id] = Binding(var, "is a loop variable")
             if prologue is not None:
@@ -502,23 +342,7 @@ class RoleReader(Expressions):
                 if author is not None:
                     name = author.id if not any(author.id in s for s in self.emitted) else self.fresh(author.id)
                     self.names[-1][author.id] = Binding(Var(name, I32), "is a loop variable")
+                self.introduce(Var(name, I32))
                 self.emit(Assign(Var(name, I32), value, True, span))
 
         self.emit_loop(node, self.fresh("tile"), tile_range(rows, columns), span, coordinates)
-
-    # --------------------------------------------------------------------------------------------------------- lifting
-
-    def lift(self, op: Op, node: ast.Call) -> Var:
-        """A nested primitive gets a statement of its own, before the one that uses it."""
-        result = op.result_type()
-        assert result is not None
-        for i, (var, busy) in enumerate(self.spare):
-            if not busy and var.type == result and var.name.startswith(f"{op.opname}_value"):
-                self.spare[i] = (var, True)
-                self.emit(OpStmt(op, var, False, self.source.span(node)))
-                return var
-        var = Var(self.fresh(f"{op.opname}_value"), result)
-        self.spare.append((var, True))
-        self.emitted[-1][var.name] = result
-        self.emit(OpStmt(op, var, True, self.source.span(node)))
-        return var

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import ast
-import functools
 import math
-import types
-import typing
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import MISSING, fields
-from typing import Any, Final, Literal
+from typing import Final
 
 from cake.core.ir import (
     DTYPES,
-    I32,
-    SPECIALS,
     Barrier,
     BarrierRef,
     Binary,
@@ -26,7 +18,6 @@ from cake.core.ir import (
     Expr,
     FragmentType,
     GlobalRef,
-    IRError,
     Part,
     Reduce,
     Select,
@@ -38,12 +29,10 @@ from cake.core.ir import (
     View,
 )
 from cake.core.op import Op
+from cake.core.reader_call import REQUIRED, Calls
 from cake.core.reader_source import MAX_DEPTH, MAX_OPERANDS, Source, suggest
 from cake.core.reader_values import (
-    EXPR,
-    barrier_slot,
     describe,
-    expression,
     fold_binary,
     fold_unary,
     literal,
@@ -92,15 +81,13 @@ PLACED: Final[dict[str, str]] = {
     "range": "write `for x in range(...)` in a role",
     "schedule": "write it as the decorator of the function",
 }
-REQUIRED: Final = object()
 
 
-class Expressions:
+class Expressions(Calls):
     """Evaluates expressions. Subclasses say what names mean and where a nested primitive's statement goes."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
-        self.fold = not source.canonical
+        super().__init__(source)
         self.depth = 0
         self.operands = 0
         self.conditional = 0  # inside a branch of `and`, `or` or `... if ...`, where a primitive may not be lifted out
@@ -112,20 +99,6 @@ class Expressions:
     @abstractmethod
     def lift(self, op: Op, node: ast.Call) -> Var:
         """Emit a statement that computes a nested primitive, and return its value's name."""
-
-    def error(self, node: ast.AST, message: str) -> IRError:
-        """The error to raise at `node`."""
-        return self.source.error(node, message)
-
-    @contextmanager
-    def placed(self, node: ast.AST) -> Iterator[None]:
-        """Give construction errors that have no place the place of `node`."""
-        try:
-            yield
-        except IRError as error:
-            if error.span.line:
-                raise
-            raise IRError(error.message, self.source.span(node)) from None
 
     # ------------------------------------------------------------------------------------------------------ evaluation
 
@@ -258,10 +231,6 @@ class Expressions:
     def _index(self, node: ast.expr, value: object, count: int) -> Expr | None:
         """A stage or slot index; of one there is only 0, which is left out."""
         expr = self.as_expr(node, value)
-        if expr.type != I32:
-            raise self.error(node, f"the index has type {expr.type}, not i32")
-        if isinstance(value, int) and not 0 <= value < count:
-            raise self.error(node, f"index {value} is outside 0 to {count - 1}")
         return None if count == 1 and expr == Const(0) else expr
 
     # ----------------------------------------------------------------------------------------------------------- calls
@@ -331,145 +300,6 @@ class Expressions:
             node, f"{describe(value)} has no method {name!r}{suggest(name, [methods.get(type(value), '')])}"
         )
 
-    def arguments(
-        self,
-        node: ast.Call,
-        name: str,
-        positional: tuple[str, ...],
-        keywords: Mapping[str, object] = types.MappingProxyType({}),
-    ) -> dict[str, Any]:
-        """The evaluated arguments of a call, by parameter; `keywords` maps keyword-only ones to defaults."""
-        return {key: self.value(arg) for key, arg in self.bind(node, name, positional, positional, keywords)} | {
-            key: default
-            for key, default in keywords.items()
-            if default is not REQUIRED and key not in {k.arg for k in node.keywords}
-        }
-
-    def bind(
-        self,
-        node: ast.Call,
-        name: str,
-        positional: tuple[str, ...],
-        required: tuple[str, ...],
-        keywords: Mapping[str, object],
-    ) -> list[tuple[str, ast.expr]]:
-        """Match a call's arguments to parameters, in the order written. Refuses unknown, doubled and missing ones."""
-        if len(node.args) > len(positional):
-            raise self.error(
-                node.args[len(positional)],
-                f"{name} takes {len(positional)} positional arguments, not {len(node.args)}"
-                + (f"; write {' and '.join(keywords)} as keywords" if keywords else ""),
-            )
-        bound: list[tuple[str, ast.expr]] = list(zip(positional, node.args, strict=False))
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                raise self.error(keyword.value, "`**` is not part of the language: write the keywords out")
-            known = (*positional, *keywords)
-            if keyword.arg not in known:
-                expected = f"it takes {', '.join(known)}" if known else "it takes no arguments"
-                raise self.error(
-                    keyword, f"{name} has no argument {keyword.arg!r}{suggest(keyword.arg, known)}; {expected}"
-                )
-            if keyword.arg in (key for key, _ in bound):
-                raise self.error(keyword, f"{name} gets {keyword.arg!r} twice")
-            bound.append((keyword.arg, keyword.value))
-        given = {key for key, _ in bound}
-        missing = [key for key in (*required, *(k for k, d in keywords.items() if d is REQUIRED)) if key not in given]
-        if missing:
-            raise self.error(node, f"{name} lacks {' and '.join(missing)}")
-        return bound
-
-    def operation(self, node: ast.Call, cls: type[Op]) -> Op:
-        """A primitive's call as an op."""
-        with self.placed(node):
-            params: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
-            positional = tuple(f.name for f in params if not f.kw_only)
-            required = tuple(f.name for f in params if not f.kw_only and f.default is MISSING)
-            keywords = {f.name: REQUIRED if f.default is MISSING else f.default for f in params if f.kw_only}
-            operands = {
-                key: self.operand(arg, cls.kinds[key], f"{cls.opname}: {key}")
-                for key, arg in self.bind(node, cls.opname, positional, required, keywords)
-            }
-            make: Callable[..., Op] = cls
-            return make(**operands)
-
-    # -------------------------------------------------------------------------------------------------------- coercion
-
-    def operand(self, node: ast.expr, kind: Any, what: str) -> object:
-        """Evaluate `node` as an operand annotated `kind`."""
-        return self.coerce(node, self.value(node), kind, what)
-
-    def coerce(self, node: ast.expr, value: object, kind: Any, what: str) -> object:
-        """`value` as the operand kind of an annotation in a primitive; see `cake.core.op`."""
-        origin, arms = typing.get_origin(kind), typing.get_args(kind)
-        if origin in (typing.Union, types.UnionType):
-            arms = tuple(a for a in arms if a is not type(None))
-            if len(arms) == 1:
-                return self.coerce(node, value, arms[0], what)
-            if isinstance(value, arms):
-                return value
-            expr = expression(value)
-            if expr is not None and isinstance(expr, arms):
-                return expr
-            wanted = "a value" if set(arms) >= set(EXPR) else "a fragment or a part of one"
-            raise self.error(node, f"{what} is {describe(value)}, not {wanted}")
-        if origin is tuple:
-            if not isinstance(value, tuple):
-                raise self.error(node, f"{what} is {describe(value)}, not a tuple")
-            return tuple(self.coerce(node, item, arms[0], what) for item in value)
-        if origin is Literal:
-            if value not in arms:
-                raise self.error(node, f"{what} is {value!r}, not {' or '.join(map(repr, arms))}")
-            return value
-        if kind is View:
-            result: object = whole_view(value)
-        elif kind is BarrierRef:
-            result = barrier_slot(value)
-        else:
-            result = value if type(value) is kind else None
-        if result is None:
-            nouns = {
-                View: "a view of shared memory",
-                BarrierRef: "a barrier slot",
-                TensorMap: "a tensor map",
-                GlobalRef: "an element of a tensor",
-                int: "a constant of type i32",
-                bool: "True or False",
-                str: "a string",
-            }
-            raise self.error(node, f"{what} is {describe(value)}, not {nouns.get(kind, kind.__name__)}")
-        return result
-
-    def as_expr(self, node: ast.AST, value: object) -> Expr:
-        """`value` as an IR expression."""
-        expr = expression(value)
-        if expr is None:
-            raise self.error(node, f"{describe(value)} is no value to compute with")
-        return expr
-
-    def as_int(self, node: ast.AST, value: object, what: str = "this") -> int:
-        """`value` as a constant int."""
-        if isinstance(value, bool) or not isinstance(value, int):
-            hint = "; name it above the roles" if isinstance(value, EXPR) and self.fold else ""
-            raise self.error(node, f"{what} is {describe(value)}, not a constant of type i32{hint}")
-        return value
-
-    def as_ints(self, node: ast.AST, value: object, what: str = "this") -> tuple[int, ...]:
-        """`value` as a tuple of constant ints."""
-        if not isinstance(value, tuple):
-            raise self.error(node, f"{what} is {describe(value)}, not a tuple of ints; a single one is written `(n,)`")
-        return tuple(self.as_int(node, item, what) for item in value)
-
-    def as_coords(self, node: ast.AST, value: object) -> tuple[Expr, ...]:
-        """`value` as a tuple of i32 expressions."""
-        if not isinstance(value, tuple):
-            raise self.error(node, f"coordinates are {describe(value)}, not a tuple; a single one is written `(i,)`")
-        coords = tuple(self.as_expr(node, item) for item in value)
-        for coord in coords:
-            if coord.type != I32:
-                raise self.error(node, f"a coordinate has type {coord.type}, not i32")
-        return coords
-
     def fragment_type(self, node: ast.Call) -> FragmentType:
         """The type that `fragment(dtype, shape, layout=...)` declares."""
         args = self.arguments(node, "fragment", ("dtype", "shape"), {"layout": REQUIRED})
@@ -478,17 +308,3 @@ class Expressions:
                 node, 'fragment takes a type, a shape and a layout: `fragment(f32, (64, 64), layout="wgmma")`'
             )
         return FragmentType(args["dtype"], self.as_ints(node, args["shape"], "shape"), args["layout"])
-
-
-@functools.cache
-def reserved() -> frozenset[str]:
-    """Names of the language, which no program may give another meaning."""
-    return frozenset((*FUNCTIONS, *DTYPES, *PLACED, *SUGAR, *SPECIALS, *primitives(), "inf", "Tensor"))
-
-
-def check_free(source: Source, node: ast.AST, name: str) -> None:
-    """Refuse names that the language uses, and those outside ASCII."""
-    if not name.isascii():
-        raise source.error(node, f"{name!r} is not ASCII; names go into CUDA C++ as they are")
-    if name in reserved():
-        raise source.error(node, f"{name!r} is a name of the language; choose another")

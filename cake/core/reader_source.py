@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from cake.core.ir import IRError, Span
+from cake.core.scope import name_fault
 
 MAX_BYTES: Final = 1 << 20  #: of source text
-MAX_DEPTH: Final = 64  #: of nested expressions
-MAX_NESTING: Final = 32  #: of nested statements
-MAX_STATEMENTS: Final = 20_000  #: read in one program, unrolled ones counted each time
-MAX_OPERANDS: Final = 500_000  #: expression nodes read in one program, unrolled ones counted each time
+MAX_DEPTH: Final = 64  #: of nested syntax in one statement; leaves room for the references around an expression
+MAX_READ: Final = 50_000  #: statements, unrolled ones counted each time
+MAX_OPERANDS: Final = 500_000  #: expression nodes of one role, unrolled ones counted each time
 
 #: Constructs outside the language: what each is called, and what to write instead.
 REFUSED: Final[dict[type[ast.AST], tuple[str, str]]] = {
@@ -45,6 +46,7 @@ REFUSED: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.ClassDef: ("`class`", "a program is one function"),
     ast.Return: ("`return`", "a role runs to the end of its body; write `if`"),
     ast.Delete: ("`del`", "a name ends with its block; delete the line"),
+    ast.Expr: ("a bare expression", "write remarks as comments: `# ...`"),
     ast.AugAssign: ("an augmented assignment", "write `x = x + ...`"),
     ast.AnnAssign: ("an annotated assignment", "types are inferred; write `x = ...`"),
     ast.Continue: ("`continue`", "put the rest of the body under `if`"),
@@ -96,7 +98,9 @@ class Source:
         if len(self.text) > MAX_BYTES:
             raise IRError(f"the text has {len(self.text)} characters, more than {MAX_BYTES}", start)
         try:
-            return ast.parse(self.text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the parser warns of escapes in strings: a matter of the text's author
+                return ast.parse(self.text)
         except SyntaxError as error:
             line = (error.lineno or 1) + self.first_line - 1
             raise IRError(f"not Python: {error.msg}", Span(self.file, line, (error.offset or 1) - 1)) from None
@@ -104,6 +108,13 @@ class Source:
             raise IRError("the text is nested too deeply", start) from None
         except ValueError as error:
             raise IRError(f"not Python: {error}", start) from None
+
+
+def check_free(source: Source, node: ast.AST, name: str) -> None:
+    """Refuse a name that no program may use."""
+    fault = name_fault(name)
+    if fault:
+        raise source.error(node, fault)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

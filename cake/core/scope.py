@@ -13,6 +13,8 @@ from functools import cache
 from typing import Any, Final
 
 from cake.core.ir import (
+    DTYPES,
+    SPECIALS,
     Assign,
     Barrier,
     BarrierRef,
@@ -50,6 +52,19 @@ from cake.core.op import Op
 
 #: Declarations stand in this order.
 ORDER: Final = (Smem, TensorMap, Barrier, Role)
+#: Names that mean something as values everywhere.
+RESERVED: Final = frozenset((*DTYPES, *SPECIALS, "inf"))
+#: Bounds on a program's size, so that whatever can be built can be printed and read back.
+MAX_STATEMENTS: Final = 5_000
+MAX_NESTING: Final = 32  # statements
+MAX_DEPTH: Final = 48  # operators
+
+
+def name_fault(name: str) -> str:
+    """Why `name` cannot name anything in a program; empty when it can. Names go into CUDA C++ as they are."""
+    if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
+        return f"{name!r} is no name: a name has ASCII letters, digits and `_`, and is no keyword"
+    return f"{name!r} is a name of the language; choose another" if name in RESERVED else ""
 
 
 def check(program: Program) -> None:
@@ -68,10 +83,12 @@ class _Checker:
         self.program = program
         self.resources: dict[str, object] = {item.name: item for item in (*program.params, *program.decls)}
         self.extents = frozenset(program.extents)
+        self.statements = 0
 
     def run(self) -> None:
         """All checks."""
         program = self.program
+        self.name(program.name, program.span)
         seen: set[str] = set()
         for item in (*program.params, *program.decls):
             self.name(item.name, item.span)
@@ -101,16 +118,24 @@ class _Checker:
             raise IRError("bodies stand in the order of the roles, and each has its role declared", program.span)
         outer: dict[str, Type] = {s.name: s.dtype for s in program.of(Scalar)}
         for body in program.roles:
-            self.block(body.body, outer, frozenset(outer), False)
+            self.block(body.body, outer, frozenset(outer), False, 1)
 
     def name(self, name: str, span: Span) -> None:
-        """Names go into Python and CUDA C++ as they are."""
-        if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
-            raise IRError(f"{name!r} is no name", span)
+        """Refuse what cannot be a name."""
+        fault = name_fault(name)
+        if fault:
+            raise IRError(fault, span)
 
-    def block(self, stmts: tuple[Stmt, ...], outer: Mapping[str, Type], fixed: frozenset[str], loop: bool) -> None:
-        """One block: `outer` is visible before it, `fixed` may not be assigned in it."""
+    def block(
+        self, stmts: tuple[Stmt, ...], outer: Mapping[str, Type], fixed: frozenset[str], loop: bool, depth: int
+    ) -> None:
+        """One block, `depth` deep: `outer` is visible before it, `fixed` may not be assigned in it."""
         env = dict(outer)
+        self.statements += len(stmts)
+        if stmts and depth > MAX_NESTING:
+            raise IRError(f"blocks are nested more than {MAX_NESTING} deep", stmts[0].span)
+        if self.statements > MAX_STATEMENTS:
+            raise IRError(f"the program has more than {MAX_STATEMENTS} statements", stmts[0].span)
         for stmt in stmts:
             span = stmt.span
             match stmt:
@@ -134,13 +159,13 @@ class _Checker:
                     inner = dict(env)
                     self.bind(var, True, inner, fixed, span)
                     held = {e.name for bound in bounds for e in walk_expr(bound) if isinstance(e, Var)}
-                    self.block(body, inner, fixed | held | {var.name}, True)
+                    self.block(body, inner, fixed | held | {var.name}, True, depth + 1)
                 case If(condition, then, other):
                     self.use(condition, env, span)
-                    self.block(then, env, fixed, loop)
-                    self.block(other, env, fixed, loop)
+                    self.block(then, env, fixed, loop, depth + 1)
+                    self.block(other, env, fixed, loop, depth + 1)
                 case OneLane(body):
-                    self.block(body, env, fixed, loop)
+                    self.block(body, env, fixed, loop, depth + 1)
                 case Break():
                     if not loop:
                         raise IRError("`break` outside a loop", span)
@@ -160,8 +185,10 @@ class _Checker:
             raise IRError(f"{var.name!r}: `declare` marks the first assignment in scope, and only that", span)
         env[var.name] = var.type
 
-    def use(self, node: Any, env: Mapping[str, Type], span: Span) -> None:
+    def use(self, node: Any, env: Mapping[str, Type], span: Span, depth: int = 0) -> None:
         """Everything that an operand refers to exists here."""
+        if depth > MAX_DEPTH:
+            raise IRError(f"an expression is nested more than {MAX_DEPTH} deep; name its parts", span)
         match node:
             case Const():
                 pass
@@ -171,27 +198,27 @@ class _Checker:
                 if env[name] != type_:
                     raise IRError(f"{name!r} has type {env[name]}, not {type_}", span)
             case Binary(_, left, right):
-                self.use(left, env, span)
-                self.use(right, env, span)
+                self.use(left, env, span, depth + 1)
+                self.use(right, env, span, depth + 1)
             case View(buffer, stage, at, _):
                 self.resource(buffer, span)
                 if stage is not None:
-                    self.use(stage, env, span)
-                self.use(at, env, span)
+                    self.use(stage, env, span, depth + 1)
+                self.use(at, env, span, depth + 1)
             case BarrierRef(barrier, slot):
                 self.resource(barrier, span)
                 if slot is not None:
-                    self.use(slot, env, span)
+                    self.use(slot, env, span, depth + 1)
             case tuple():
                 for item in node:
-                    self.use(item, env, span)
+                    self.use(item, env, span, depth + 1)
             case GlobalRef(tensor, at):
                 self.resource(tensor, span)
-                self.use(at, env, span)
+                self.use(at, env, span, depth + 1)
             case Unary(_, operand) | Cast(operand, _) | Reduce(_, operand) | Part(operand, _, _):
-                self.use(operand, env, span)
+                self.use(operand, env, span, depth + 1)
             case Select(condition, then, other):
-                self.use((condition, then, other), env, span)
+                self.use((condition, then, other), env, span, depth + 1)
             case Extent(name):
                 if name not in self.extents:
                     raise IRError(f"{name!r} is no extent of a tensor", span)

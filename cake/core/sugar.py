@@ -79,7 +79,7 @@ class Cursor:
         """The slot where the cursor stands now."""
         return Handle(self, self.generation)
 
-    def start(self, span: Span) -> tuple[Stmt, ...]:
+    def start(self, span: Span) -> tuple[Assign, ...]:
         """The scalars as the role's body begins."""
         phase = Assign(self.phase, Const(int(self.role == self.ring.producer)), True, span)
         return (Assign(self.slot, Const(0), True, span), phase) if isinstance(self.slot, Var) else (phase,)
