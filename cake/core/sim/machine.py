@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 import numpy as np
 
 from cake.core.events import Timeline
-from cake.core.ir import Barrier, BarrierRef, Expr, FragmentType, GlobalRef, Part, Role, Tensor, Var, View
+from cake.core.ir import Barrier, BarrierRef, DType, Expr, FragmentType, GlobalRef, Part, Role, Tensor, Var, View
 from cake.core.sim.barriers import MBarrier, Meeting, NamedBarrier, Waitable, merge
 from cake.core.sim.expr import fragment_dims, part_index, spread
 from cake.core.sim.flight import Operation
-from cake.core.sim.memory import Global, Shared, swizzled
+from cake.core.sim.memory import Footprint, Global, Shared, box, cells, pitches, swizzled
 from cake.core.sim.result import Array, Blocked, Fault, Trap, Unmodelled
 from cake.core.sim.values import lane_of, numpy_type, poison
 
@@ -84,7 +84,9 @@ class Machine:
 
     def uniform(self, expr: Expr, what: str) -> Any:
         """`expr`, which must be the same in all active lanes."""
-        value = self.value(expr)
+        return self._same(self.value(expr), what)
+
+    def _same(self, value: Any, what: str) -> Any:
         if not isinstance(value, np.ndarray):
             return value
         values = np.unique(value if self.mask is None else value[self.mask])
@@ -127,6 +129,11 @@ class Machine:
         self.env[target.name] = poison(t.dtype, (self.width, *shape))
 
     @property
+    def limits(self) -> Mapping[str, int]:
+        """The target's limits, by documented name."""
+        return self.cta.target.limits
+
+    @property
     def shared(self) -> Shared:
         """The CTA's shared memory."""
         return self.cta.shared
@@ -138,6 +145,26 @@ class Machine:
     def address(self, view: View) -> Any:
         """Byte address of the view's first element, before swizzling; one a lane if lanes differ."""
         return self.cta.code.view(view)(self)
+
+    def lane_address(self, view: View, lane: int) -> int:
+        """Byte address of the view's first element as one lane has it, before swizzling."""
+        return int(lane_of(self.address(view), lane))
+
+    def uniform_address(self, view: View) -> int:
+        """Byte address of the view's first element, which must be the same in all active lanes; before swizzling."""
+        return int(self._same(self.address(view), f"the address in {view.buffer.name}"))
+
+    def box(self, shape: tuple[int, ...], *, itemsize: int) -> Footprint:
+        """The footprint of a dense row-major box."""
+        return box(shape, pitches(shape, itemsize), itemsize)
+
+    def cells(self, offsets: Callable[..., Array], *args: Hashable, itemsize: int) -> Footprint:
+        """The footprint of the byte offsets `offsets(*args)`, made once for these arguments."""
+        return cells(offsets, args, itemsize)
+
+    def floats(self, words: Array, dtype: DType) -> Array:
+        """Words of memory as the values of a float type, in f32."""
+        return words.view(numpy_type(dtype)).astype(np.float32)
 
     def element(self, ref: GlobalRef) -> Array:
         """Row-major index of `ref` in its tensor, one a lane."""

@@ -7,7 +7,7 @@ write in its order (PTX ISA, "Async proxy"). Async writes reach both views as th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -78,6 +78,12 @@ def box(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> Footpr
     for axis, (extent, step) in enumerate(zip(shape, steps, strict=True)):
         offsets += (np.arange(extent) * step).reshape((extent,) + (1,) * (len(shape) - 1 - axis))
     return Footprint(offsets, itemsize)
+
+
+@lru_cache(maxsize=256)
+def cells(offsets: Callable[..., Array], args: tuple[Hashable, ...], itemsize: int) -> Footprint:
+    """The footprint of the byte offsets `offsets(*args)`."""
+    return Footprint(offsets(*args), itemsize)
 
 
 @dataclass(slots=True)
@@ -175,7 +181,7 @@ class Shared:
         return place
 
     def fence(self, seen: Sequence[int]) -> None:
-        """Show the async view the generic writes in the order of the fencing agent: the first `seen[a]` of each agent a."""
+        """Show the async view the generic writes that the fencing agent has in its order: `seen[a]` of each agent a."""
         waiting = []
         for write in self._unfenced:
             if write.sequence <= seen[write.writer]:

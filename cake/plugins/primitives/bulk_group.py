@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING
 
 from cake.core.emitter import Emitter
 from cake.core.events import Commit, Event, WaitGroup
 from cake.core.op import Op, Work, primitive
 from cake.plugins.primitives.tma import SM90, TMA_STORE
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine
 
 
 @primitive("bulk_commit", targets=SM90, ptx="cp.async.bulk.commit_group")
@@ -17,6 +21,9 @@ class BulkCommit(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Commit(TMA_STORE),)
+
+    def compute(self, m: Machine) -> None:
+        m.commit(TMA_STORE)
 
     def emit(self, c: Emitter) -> None:
         c.line('asm volatile("cp.async.bulk.commit_group;" ::: "memory");')
@@ -40,6 +47,9 @@ class BulkWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (WaitGroup(TMA_STORE, self.pending, sources_only=self.read),)
+
+    def compute(self, m: Machine) -> None:
+        m.wait_group(TMA_STORE, self.pending, sources_only=self.read)
 
     def emit(self, c: Emitter) -> None:
         read = ".read" if self.read else ""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cake.core.emitter import Emitter
 from cake.core.events import Event, Fence
 from cake.core.op import Op, Work, primitive
 from cake.plugins.primitives.tma import SM90
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine
 
 
 @primitive("fence_proxy_async", targets=SM90, ptx="fence.proxy.async")
@@ -14,6 +19,9 @@ class FenceProxyAsync(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Fence("async"),)
+
+    def compute(self, m: Machine) -> None:
+        m.fence("async")
 
     def emit(self, c: Emitter) -> None:
         c.line('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");')

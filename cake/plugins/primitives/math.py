@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cake.core.emitter import Emitter
 from cake.core.events import Event
 from cake.core.ir import F32, Type
 from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine
 
 
 RSQRT = """
@@ -35,6 +41,9 @@ class Rsqrt(Op):
 
     def events(self) -> tuple[Event, ...]:
         return ()
+
+    def compute(self, m: Machine) -> Any:
+        return np.float32(1) / np.sqrt(m.value(self.x))
 
     def emit(self, c: Emitter) -> None:
         c.result(f"{c.helper('rsqrt', RSQRT)}({c.expr(self.x)})")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cake.core.emitter import Emitter
 from cake.core.events import Arrive, Event, Expect, Wait
 from cake.core.ir import I32, BarrierRef
 from cake.core.op import Op, Value, Work, primitive
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine, Steps
+
 
 SM90 = ("sm_90a", "sm_100a")
 
@@ -75,6 +80,9 @@ class MbarrierArrive(Op):
     def events(self) -> tuple[Event, ...]:
         return (Arrive(self.barrier),)
 
+    def compute(self, m: Machine) -> None:
+        m.arrive(self.barrier)
+
     def emit(self, c: Emitter) -> None:
         c.line(f"{c.helper('mbarrier_arrive', ARRIVE)}({c.barrier(self.barrier)});")
 
@@ -97,6 +105,9 @@ class MbarrierExpect(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Expect(self.barrier, self.bytes), Arrive(self.barrier))
+
+    def compute(self, m: Machine) -> None:
+        m.expect(self.barrier, self.bytes)
 
     def emit(self, c: Emitter) -> None:
         c.line(f"{c.helper('mbarrier_expect', EXPECT)}({c.barrier(self.barrier)}, {self.bytes});")
@@ -123,6 +134,9 @@ class MbarrierWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Wait(self.barrier, self.phase),)
+
+    def compute(self, m: Machine) -> Steps:
+        yield from m.wait(self.barrier, self.phase)
 
     def emit(self, c: Emitter) -> None:
         barrier, phase = c.barrier(self.barrier), c.expr(self.phase)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cake.core.cpp import CTYPES
 from cake.core.emitter import Emitter, Registers
@@ -11,6 +14,9 @@ from cake.core.events import Event, GlobalBox, Read, Write
 from cake.core.ir import BOOL, F32, DType, FragmentType, GlobalRef, Type, View, element_type
 from cake.core.op import Frag, Op, Pred, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine
 
 
 def _vector(t: Type, ref: GlobalRef, when: Pred | None) -> Iterable[str]:
@@ -22,6 +28,11 @@ def _vector(t: Type, ref: GlobalRef, when: Pred | None) -> Iterable[str]:
         yield f"{t.shape[0] * t.dtype.bytes} bytes a thread, not 2, 4, 8 or 16"
     if when is not None and when.type != BOOL:
         yield f"when has type {when.type}, not bool"
+
+
+def _width(t: Type) -> int:
+    assert isinstance(t, FragmentType)
+    return t.shape[0]
 
 
 def _bytes(t: Type) -> int:
@@ -121,6 +132,13 @@ class LdGlobal(Op):
     def events(self) -> tuple[Event, ...]:
         return (Read(_box(self.src, self.dst.type)), Write(self.dst))
 
+    def compute(self, m: Machine) -> None:
+        active = m.where(self.when)
+        tensor, width = m.tensor(self.src.tensor), _width(self.dst.type)
+        values = np.zeros((m.width, width), tensor.array.dtype)
+        values[active] = tensor.load(m.element(self.src)[active], width)
+        m.write(self.dst, values)
+
     def emit(self, c: Emitter) -> None:
         _emit_access(c, "ld", c.registers(self.dst), self.src, self.when)
 
@@ -142,6 +160,10 @@ class StGlobal(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Write(_box(self.dst, self.src.type)),)
+
+    def compute(self, m: Machine) -> None:
+        active = m.where(self.when)
+        m.tensor(self.dst.tensor).store(m.element(self.dst)[active], m.value(self.src)[active])
 
     def emit(self, c: Emitter) -> None:
         _emit_access(c, "st", c.fragment(self.src), self.dst, self.when)
@@ -201,6 +223,9 @@ class LdShared(Op):
     def events(self) -> tuple[Event, ...]:
         return (Read(self.src),)
 
+    def compute(self, m: Machine) -> Any:
+        return m.load(self.src)
+
     def emit(self, c: Emitter) -> None:
         dtype = self.src.buffer.dtype
         c.result(f"{c.helper(f'ld_shared_{dtype}', _ld_shared(dtype))}({c.swizzled(self.src)})")
@@ -223,6 +248,9 @@ class StShared(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Write(self.dst),)
+
+    def compute(self, m: Machine) -> None:
+        m.store(self.dst, m.value(self.value))
 
     def emit(self, c: Emitter) -> None:
         dtype = self.dst.buffer.dtype

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cake.core.emitter import Emitter
 from cake.core.events import Collective, Converge, Event, Sync, SyncArrive
 from cake.core.ir import BarrierRef
 from cake.core.op import Op, Work, primitive
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine, Steps
+
 
 ALL = ("sm_80", "sm_90a", "sm_100a")
 
@@ -43,6 +48,9 @@ class BarrierSync(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Sync(self.barrier))
 
+    def compute(self, m: Machine) -> Steps:
+        yield from m.sync(self.barrier)
+
     def emit(self, c: Emitter) -> None:
         c.line(f"{c.helper('barrier_sync', SYNC)}({c.barrier(self.barrier)}, {c.arrivals(self.barrier)});")
 
@@ -62,6 +70,9 @@ class BarrierArrive(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), SyncArrive(self.barrier))
 
+    def compute(self, m: Machine) -> Steps:
+        yield from m.sync_arrive(self.barrier)
+
     def emit(self, c: Emitter) -> None:
         c.line(f"{c.helper('barrier_arrive', ARRIVE)}({c.barrier(self.barrier)}, {c.arrivals(self.barrier)});")
 
@@ -75,6 +86,9 @@ class WarpSync(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Converge())
+
+    def compute(self, m: Machine) -> Steps:
+        yield from m.converge()
 
     def emit(self, c: Emitter) -> None:
         c.line("__syncwarp();")

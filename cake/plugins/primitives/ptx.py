@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING
 
 from cake.core.emitter import Emitter
 from cake.core.events import Event, Opaque, Read, Write
 from cake.core.ir import View, element_type
 from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine
 
 
 #: asm constraints by scalar type.
@@ -37,8 +41,15 @@ class Ptx(Op):
     writes: tuple[View, ...] = ()
 
     def events(self) -> tuple[Event, ...]:
-        first = self.text.split(maxsplit=1)[0] if self.text.strip() else "nothing"
-        return (*map(Read, self.reads), *map(Write, self.writes), Opaque(f"ptx({first} ...) is not modelled"))
+        reason = f"ptx({self._instruction} ...) is not modelled"
+        return (*map(Read, self.reads), *map(Write, self.writes), Opaque(reason))
+
+    @property
+    def _instruction(self) -> str:
+        return self.text.split(maxsplit=1)[0] if self.text.strip() else "nothing"
+
+    def compute(self, m: Machine) -> None:
+        m.unmodelled(f"ptx({self._instruction} ...) is not modelled")
 
     def emit(self, c: Emitter) -> None:
         operands = [f'"{CONSTRAINTS[element_type(x).name]}"({_bits(x, c)})' for x in self.inputs]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event, Registers
 from cake.core.op import Op, Work, primitive
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine, Steps
+
 
 SM_REGISTERS = 65536  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 
@@ -33,6 +37,10 @@ class Setmaxnreg(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Registers(self.count, self.action == "inc"))
+
+    def compute(self, m: Machine) -> Steps:
+        yield from m.meet("warpgroup")
+        yield from m.resize(self.count, increase=self.action == "inc")
 
     def emit(self, c: Emitter) -> None:
         c.line(f'asm volatile("setmaxnreg.{self.action}.sync.aligned.u32 {self.count};");')

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event
 from cake.core.ir import F32, I32, Type
 from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine, Steps
 
 
 @primitive("shfl", targets=ALL, ptx="shfl.sync")
@@ -32,6 +37,12 @@ class Shfl(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"),)
+
+    def compute(self, m: Machine) -> Steps:
+        values = yield from m.exchange(m.value(self.value), self.value)
+        lanes = m.lanes
+        other = {"bfly": lanes ^ self.by, "down": lanes + self.by, "idx": lanes * 0 + self.by}[self.mode]
+        return values[np.where(other < len(values), other, lanes)]
 
     def emit(self, c: Emitter) -> None:
         name = {"bfly": "__shfl_xor_sync", "down": "__shfl_down_sync", "idx": "__shfl_sync"}[self.mode]

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event, Write
 from cake.core.ir import BF16, F16, FragmentType, View
 from cake.core.op import Op, Value, Work, primitive
+from cake.plugins.primitives.wgmma import LAYOUT
+
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine, Steps
 
 
 # Lane l gives the address of row l % 8 of matrix l / 8; the matrices are (rows 0-7, rows 8-15) x (8 columns, the next 8).
@@ -26,6 +34,12 @@ __device__ __forceinline__ void NAME(const T *x, uint32_t to, int32_t warp_id, i
   }
 }
 """
+
+
+def _warp_rows(shape: tuple[int, ...], pitch: int, first_lane: int, lanes: int) -> npt.NDArray[np.int64]:
+    """Byte offsets, from a warp's first row on, of the elements that some of its lanes hold: (lanes, registers)."""
+    coords = LAYOUT.coords(shape)[first_lane : first_lane + lanes]
+    return coords[..., 0] * pitch + coords[..., 1] * 2
 
 
 @primitive("stmatrix", targets=("sm_90a", "sm_100a"), ptx="stmatrix")
@@ -47,6 +61,16 @@ class Stmatrix(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warp"), Write(self.dst, by_warp=True))
+
+    def compute(self, m: Machine) -> Steps:
+        yield from m.meet("warp")
+        buffer, address = self.dst.buffer, m.uniform_address(self.dst)
+        pitch = buffer.shape[-1] * buffer.dtype.bytes
+        if address % 16 or pitch % 16:
+            m.trap(f"misaligned rows: byte {address}, {pitch} bytes apart", "misaligned_address")
+        cells = m.cells(_warp_rows, self.dst.shape, pitch, int(m.lanes[0]), m.width, itemsize=buffer.dtype.bytes)
+        at = address + 16 * m.warp * pitch
+        m.shared.store(cells, at, buffer.swizzle, m.value(self.src), m.stamp())
 
     def emit(self, c: Emitter) -> None:
         values, pitch = c.fragment(self.src), self.dst.buffer.shape[-1] * self.dst.buffer.dtype.bytes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +15,11 @@ from cake.core.events import Collective, Commit, Event, RegisterFence, Start, Ti
 from cake.core.ir import BF16, BOOL, F16, F32, FragmentType, View
 from cake.core.op import Frag, Op, Pred, Work, primitive
 
-SM90A = ("sm_90a",)
+if TYPE_CHECKING:
+    from cake.core.sim.machine import Machine, Steps
 
+
+SM90A = ("sm_90a",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,47 @@ template <int N> __device__ __forceinline__ void hold(float *x) {
 """
 
 
+def _core_rows(rows: int, swizzle: int) -> npt.NDArray[np.int64]:
+    """Byte offsets, as the matrix descriptor gives them, of a K-major (rows, 16) operand of 2-byte elements."""
+    return np.arange(rows)[:, None] * (swizzle or 16) + 2 * np.arange(16)
+
+
+def _operand(m: Machine, view: View) -> Callable[[], npt.NDArray[np.float32]]:
+    """Reads an operand through the async proxy, whenever the instruction gets to it."""
+    address, swizzle, dtype = m.uniform_address(view), view.buffer.swizzle, view.buffer.dtype
+    if address % 16:
+        m.trap(f"misaligned operand: byte {address} of shared memory, not a multiple of 16", "misaligned_address")
+    cells = m.cells(_core_rows, view.shape[0], swizzle, itemsize=dtype.bytes)
+    m.shared.check(cells, address, swizzle)
+    return lambda: m.floats(m.shared.load(cells, address, swizzle, proxy="async"), dtype)
+
+
+def _accumulate(
+    acc: Frag,
+    product: npt.NDArray[np.float32],
+    *,
+    team: Sequence[tuple[Machine, npt.NDArray[np.float32] | None]],
+    add: bool,
+) -> None:
+    """Deliver a (64, N) product to the registers of a warpgroup, plus what they hold or still held unfenced."""
+    t = acc.type
+    assert isinstance(t, FragmentType)
+    flat = _register_index(t.shape)
+    for machine, unfenced in team:
+        first = 32 * (machine.cta_warp % 4) + int(machine.lanes[0])
+        values = product.take(flat[first : first + machine.width])
+        if add:
+            values += machine.value(acc) if unfenced is None else unfenced
+        machine.deliver(acc, values)
+
+
+@cache
+def _register_index(shape: tuple[int, ...]) -> npt.NDArray[np.intp]:
+    """For each thread and register, the row-major index of its element."""
+    coords = LAYOUT.coords(shape)
+    return np.ascontiguousarray(coords[..., 0] * shape[1] + coords[..., 1], np.intp)
+
+
 @primitive("wgmma", targets=SM90A, ptx="wgmma.mma_async")
 class Wgmma(Op):
     """acc (64 x N) = a (64 x 16) @ b (N x 16).T, plus acc where `accumulate`; bf16 or f16 operands, f32 accumulators.
@@ -124,6 +170,19 @@ class Wgmma(Op):
         start = Start(WGMMA, reads=(self.a, self.b), writes=(self.acc,), updates=self.accumulate)
         return (Collective("warpgroup"), start)
 
+    def compute(self, m: Machine) -> Steps:
+        a, b = _operand(m, self.a), _operand(m, self.b)
+        accumulate = m.uniform(self.accumulate, "accumulate")
+        team, last = yield from m.meet("warpgroup", m.unfenced(self.acc))
+        if last:
+            m.start(
+                WGMMA,
+                source=lambda: a() @ b().T,
+                result=partial(_accumulate, self.acc, team=team, add=bool(accumulate)),
+                issuer=m.cta_warp // 4,
+                members=[machine for machine, _ in team],
+            )
+
     def emit(self, c: Emitter) -> None:
         n, dtype = self.b.shape[0], self.a.buffer.dtype
         acc = c.registers(self.acc)
@@ -142,6 +201,10 @@ class WgmmaFence(Op):
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), RegisterFence(WGMMA))
 
+    def compute(self, m: Machine) -> Steps:
+        yield from m.meet("warp")
+        m.fence_registers()
+
     def emit(self, c: Emitter) -> None:
         c.line('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
 
@@ -155,6 +218,10 @@ class WgmmaCommit(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), Commit(WGMMA))
+
+    def compute(self, m: Machine) -> Steps:
+        yield from m.meet("warp")
+        m.commit(WGMMA)
 
     def emit(self, c: Emitter) -> None:
         c.line('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");')
@@ -175,6 +242,10 @@ class WgmmaWait(Op):
 
     def events(self) -> tuple[Event, ...]:
         return (Collective("warpgroup"), WaitGroup(WGMMA, self.pending))
+
+    def compute(self, m: Machine) -> Steps:
+        yield from m.meet("warp")
+        m.wait_group(WGMMA, self.pending)
 
     def emit(self, c: Emitter) -> None:
         c.line(f'asm volatile("wgmma.wait_group.sync.aligned {self.pending};" ::: "memory");')
