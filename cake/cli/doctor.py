@@ -15,7 +15,7 @@ import click
 
 from cake.cli.app import Verb
 from cake.cli.output import json_option, print_json, style, table
-from cake.core.errors import Exit
+from cake.core.errors import CakeError, Exit
 
 #: How each status is shown, and in which colour.
 SHOWN: Final = {"ok": "green", "missing": "yellow", "broken": "red"}
@@ -64,23 +64,15 @@ def _clingo() -> Item:
 
 
 def _nvrtc() -> Item:
-    disables = "compile, run and the compile gate (check, sim and lower still work)"
-    remedy = "pip install 'cake-compiler[cuda]'"
+    from cake.core.compile import nvrtc_version
+
     try:
-        from cuda.bindings import nvrtc
-    except ImportError:
-        return Item("nvrtc", "missing", "the package cuda-bindings is not installed", disables, remedy)
-    try:
-        status, major, minor = nvrtc.nvrtcVersion()
-    except RuntimeError as error:  # what cuda-bindings raises when the shared library is not to be found
-        return Item("nvrtc", "missing", str(error).splitlines()[0], disables, remedy)
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        return Item("nvrtc", "broken", str(status), disables, remedy)
-    if (major, minor) != (13, 0):
+        return Item("nvrtc", "ok", nvrtc_version())
+    except CakeError as error:
+        problem, _, remedy = error.message.partition(": ")
         return Item(
-            "nvrtc", "broken", f"{major}.{minor}: Cake pins 13.0", disables, "pip install 'nvidia-cuda-nvrtc<13.1'"
+            "nvrtc", "missing", problem, "compile, run and the compile gate (check, sim and lower work)", remedy
         )
-    return Item("nvrtc", "ok", f"{major}.{minor} ({_version('nvidia-cuda-nvrtc')})")
 
 
 def _driver() -> list[Item]:
