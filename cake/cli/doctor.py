@@ -75,37 +75,17 @@ def _nvrtc() -> Item:
         )
 
 
-def _driver() -> list[Item]:
-    disables = "runs on this machine (`cake run --gpu OUT` still writes a bundle to run elsewhere)"
+def _gpu() -> Item:
+    from cake.core.launch import Device
+
+    disables = "GPU runs on this machine (`cake run --gpu OUT` still writes a bundle to run elsewhere)"
     try:
-        from cuda.bindings import driver
-    except ImportError:
-        remedy = "pip install 'cake-compiler[cuda]'"
-        return [Item("driver", "missing", "the package cuda-bindings is not installed", disables, remedy)]
-    try:
-        (status,) = driver.cuInit(0)
-    except RuntimeError as error:
-        remedy = "install the NVIDIA driver, 580 or newer"
-        return [Item("driver", "missing", str(error).splitlines()[0], disables, remedy)]
-    if status != driver.CUresult.CUDA_SUCCESS:
-        remedy = "look at nvidia-smi: no GPU, or a driver that does not load"
-        return [Item("driver", "broken", f"cuInit: {status.name}", disables, remedy)]
-    _, version = driver.cuDriverGetVersion()
-    shown = f"CUDA {version // 1000}.{version % 1000 // 10}"
-    if version < 13000:
-        remedy = "install driver 580 or newer: older ones do not load cubins of CUDA 13.0"
-        return [Item("driver", "broken", shown, disables, remedy)]
-    items = [Item("driver", "ok", shown)]
-    _, count = driver.cuDeviceGetCount()
-    for n in range(count):
-        _, device = driver.cuDeviceGet(n)
-        _, name = driver.cuDeviceGetName(100, device)
-        attribute = driver.CUdevice_attribute
-        _, major = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
-        _, minor = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
-        capability = f"compute capability {major}.{minor}"
-        items.append(Item(f"gpu {n}", "ok", f"{name.decode().strip(chr(0))}, {capability}"))
-    return items or [Item("gpu", "missing", "the driver sees none", disables, "run on a machine with an NVIDIA GPU")]
+        device = Device()
+    except CakeError as error:
+        remedy = "a machine with an NVIDIA GPU and its driver, 580 or newer"
+        return Item("gpu", "missing", error.message.partition(";")[0], disables, remedy)
+    capability, driver = (".".join(map(str, pair)) for pair in (device.capability, device.driver))
+    return Item("gpu", "ok", f"{device.name}, compute capability {capability}, driver for CUDA {driver}")
 
 
 def _torch() -> Item:
@@ -135,7 +115,7 @@ def _version(distribution: str) -> str:
         return "unknown version"
 
 
-CHECKS: Final[tuple[Callable[[], Item | list[Item]], ...]] = (_python, _git, _clingo, _plugins, _nvrtc, _driver, _torch)
+CHECKS: Final[tuple[Callable[[], Item | list[Item]], ...]] = (_python, _git, _clingo, _plugins, _nvrtc, _gpu, _torch)
 
 
 def examine() -> list[Item]:

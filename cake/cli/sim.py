@@ -122,7 +122,9 @@ def sim(
             click.echo(f"{style('note:', fg='yellow')} {note}")
         if differ:
             click.echo(
-                style("outputs depend on when asynchronous effects land: something does not wait for them", fg="red")
+                style(
+                    "outputs depend on the order in which effects land: something does not wait for something", fg="red"
+                )
             )
     if differ or len(finished) < len(results):
         raise click.exceptions.Exit(Exit.FINDINGS)
