@@ -1,0 +1,18 @@
+@schedule(target="sm_90a")
+def swizzle_128(A: Tensor[bf16, 64, 64], O: Tensor[bf16, 64, 64]):
+    launch(ctas=1)
+    box = smem(bf16, (64, 64), at=0, swizzle=128)
+    A_map = tensor_map(A, box=(64, 64), swizzle=128)
+    raw = tensor_map(O, box=(64, 64))
+    full = mbarrier(arrivals=1, at=16384)
+    only = role(warps=1)
+
+    with only:
+        with one_lane():
+            mbarrier_expect(full, 8192)
+            tma_load(box, A_map, at=(0, 0), done=full)
+        mbarrier_wait(full, 0)
+        with one_lane():
+            tma_store(raw, box, at=(0, 0))
+            bulk_commit()
+            bulk_wait(0)

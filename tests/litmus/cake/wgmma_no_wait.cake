@@ -1,0 +1,33 @@
+@schedule(target="sm_90a")
+def wgmma_no_wait(A: Tensor[bf16, 64, 64], B: Tensor[bf16, 64, 64], O: Tensor[bf16, 64, 64]):
+    launch(ctas=1)
+    a = smem(bf16, (64, 64), at=0, swizzle=128)
+    b = smem(bf16, (64, 64), at=8192, swizzle=128)
+    out = smem(bf16, (64, 64), at=16384, swizzle=128)
+    A_map = tensor_map(A, box=(64, 64), swizzle=128)
+    B_map = tensor_map(B, box=(64, 64), swizzle=128)
+    O_map = tensor_map(O, box=(64, 64), swizzle=128)
+    full = mbarrier(arrivals=1, at=24576)
+    every = named_barrier(arrivals=128, at=1)
+    math = role(warps=4)
+
+    with math:
+        with one_lane():
+            mbarrier_expect(full, 16384)
+            tma_load(a, A_map, at=(0, 0), done=full)
+            tma_load(b, B_map, at=(0, 0), done=full)
+        mbarrier_wait(full, 0)
+        acc = fragment(f32, (64, 64), layout="wgmma")
+        wgmma_fence()
+        wgmma(acc, a.tile((0, 0), (64, 16)), b.tile((0, 0), (64, 16)), accumulate=False)
+        wgmma(acc, a.tile((0, 16), (64, 16)), b.tile((0, 16), (64, 16)), accumulate=True)
+        wgmma(acc, a.tile((0, 32), (64, 16)), b.tile((0, 32), (64, 16)), accumulate=True)
+        wgmma(acc, a.tile((0, 48), (64, 16)), b.tile((0, 48), (64, 16)), accumulate=True)
+        wgmma_commit()
+        stmatrix(out, cast(acc, bf16))
+        fence_proxy_async()
+        barrier_sync(every)
+        with one_lane():
+            tma_store(O_map, out, at=(0, 0))
+            bulk_commit()
+            bulk_wait(0)

@@ -1,0 +1,14 @@
+// A phase that expects fewer bytes than arrive: it may complete early, or be left with bytes below zero.
+#include "litmus.h"
+extern "C" __global__ void litmus(MAP A_map, const float *A, const float *Z, float *O, TAIL) {
+  uint8_t *full = smem + 128;
+  if (threadIdx.x == 0) init(full, 1);
+  init_done();
+  if (threadIdx.x == 0) {
+    arrive_expect(full, 64);
+    pause(delay);
+    load1(smem, &A_map, 0, full);
+  }
+  wait(full, 0, gave_up);
+  O[threadIdx.x] = ((volatile float *)smem)[threadIdx.x];
+}
