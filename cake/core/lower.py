@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from cake.core import watchdog as dog
 from cake.core.cpp import CTYPES, PREAMBLE, cpp_name
@@ -48,7 +49,7 @@ from cake.core.ir import (
 from cake.core.plan import HostExpr, LaunchPlan, MapPlan, ScalarPlan, TensorPlan
 from cake.core.printer import print_expr, program_lines
 from cake.core.registry import layouts
-from cake.core.tree import field_names, nodes
+from cake.core.tree import nodes, rebuild
 
 #: Virtual directory of the file names in `#line` and debug information: no machine's paths reach a cubin.
 ROOT = "/cake/"
@@ -435,23 +436,14 @@ def _arithmetic(program: Program) -> tuple[HostExpr, ...]:
     """The largest integer expressions over extents alone that roles compute, in order of first use."""
     found: dict[str, HostExpr] = {}
 
-    def visit(node: object) -> None:
-        if isinstance(node, Binary) and _is_host(node):
-            if any(isinstance(e, Extent) for e in walk_expr(node)):
-                found.setdefault(print_expr(node), _host(node))
-            return
-        for child in _children(node):
-            visit(child)
+    def note(node: Any) -> Any:
+        """Take the largest host expressions; `rebuild` goes no deeper where something is returned."""
+        if not (isinstance(node, Binary) and _is_host(node)):
+            return None
+        if any(isinstance(e, Extent) for e in walk_expr(node)):
+            found.setdefault(print_expr(node), _host(node))
+        return node
 
     for body in program.roles:
-        visit(body.body)
+        rebuild(body.body, note)
     return tuple(found.values())
-
-
-def _children(node: object) -> Iterator[object]:
-    if isinstance(node, tuple):
-        yield from node
-        return
-    for name in field_names(type(node)):
-        yield getattr(node, name)
-
