@@ -239,6 +239,8 @@ _ENCODING: Final = """
 { in(L) : literal(L, _) }.
 bound(V) :- in(L), binds(L, V).
 :- in(L), needs(L, V), not bound(V).
+:- in(L), guarded(L), not guard_in(L).
+guard_in(L) :- in(L), guard(L, G), in(G).
 :- head(V), not bound(V).
 reach(V) :- head(V).
 reach(V) :- reach(U), in(L), joins(L, U), joins(L, V).
@@ -254,7 +256,7 @@ class _Solver:
     """clingo, kept between rounds: demands only ever grow."""
 
     def __init__(self, bottom: Bottom) -> None:
-        options = ["--opt-mode=optN", "--warn=none", f"-c limit={MAX_COST}", "--seed=1", "--parallel-mode=1"]
+        options = ["--opt-mode=optN", f"-c limit={MAX_COST}", "--seed=1", "--parallel-mode=1", "--warn=none"]
         self._control = clingo.Control(options, logger=lambda code, message: None)
         self._control.configuration.solve.models = 0  # type: ignore[union-attr]
         self._control.add("base", [], _ENCODING)
@@ -296,6 +298,10 @@ def _facts(bottom: Bottom) -> Iterator[str]:
             yield f'binds({i}, "{name}").'
         for name in sorted(_joins(literal)):
             yield f'joins({i}, "{name}").'
+        guards = bottom.guards(literal)
+        if guards is not None:
+            yield f"guarded({i})."
+            yield from (f"guard({i}, {g})." for g in guards)
 
 
 def _binds(literal: Literal) -> frozenset[str]:

@@ -28,6 +28,22 @@ _NARROW: Final = {
     t: i for i, t in enumerate(("op", "loop", "role", "buffer", "barrier", "map", "tensor", "cell", "object"))
 }
 
+#: Relations that say nothing outside a domain: their negation is a condition only where one of these holds of the same
+#: objects. `not ordered(A, B)` of two ops that never conflict, say, is no more than an accident of the examples.
+DOMAIN: Final[Mapping[str, tuple[str, ...]]] = {
+    "ordered": ("conflict",),
+    "visible": ("conflict",),
+    "conflict_kind": ("conflict",),
+    "same_slot": ("guards",),
+    "paced": ("arrives", "expects", "completes"),
+    "lasting": ("waits",),
+    "retired": ("async",),
+    "register_fenced": ("async",),
+    "covers": ("async",),
+    "commits": ("async",),
+    "completes_slot": ("completes",),
+}
+
 #: Prices, in rough proportion to what a reader has to take in. Structure is cheap, words are dearer, an instruction's
 #: or operand's name is dearer still, and a bare number is the last resort.
 ATOM, GLOBAL, NOT, TALLY = 4, 6, 5, 8
@@ -48,6 +64,25 @@ class Bottom:
     literals: tuple[Literal, ...]
     costs: tuple[int, ...]
     identity: Mapping[str, Value]
+
+    def guards(self, literal: Literal) -> tuple[int, ...] | None:
+        """The literals of which a clause with this negated one needs at least one; None when it needs none."""
+        if not isinstance(literal, Not) or literal.atom.relation not in DOMAIN:
+            return None
+        inside = _object_variables(literal.atom)
+        return tuple(
+            i
+            for i, b in enumerate(self.literals)
+            if isinstance(b, Atom)
+            and b.relation in DOMAIN[literal.atom.relation]
+            and _object_variables(b)[: len(inside)] == inside
+        )
+
+
+def _object_variables(atom: Atom) -> tuple[str, ...]:
+    """The variables of an atom's object columns, in order."""
+    columns = objects(RELATIONS[atom.relation])
+    return tuple(t.name for i in columns if isinstance(t := atom.terms[i], Variable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +272,8 @@ class _Builder:
                     if not isinstance(t, Wildcard)
                 )
                 if not self.example.matching(relation.name, tuple(columns), values):
-                    cost = NOT + sum(isinstance(t, Constant) for t in body) * WORD
+                    blanks = sum(isinstance(body[i], Wildcard) for i in objects(relation)) * (relation.name in DOMAIN)
+                    cost = NOT + sum(isinstance(t, Constant) for t in body) * WORD + blanks * LESS
                     self.add(Not(Atom(relation.name, body)), cost)
 
     def _pairs(self) -> set[tuple[str, str]]:
