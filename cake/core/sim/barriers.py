@@ -41,6 +41,7 @@ class MBarrier(Waitable):
     """
 
     name: str
+    slot: int | None
     expected: int
     agents: int
     limit: int | None
@@ -55,11 +56,18 @@ class MBarrier(Waitable):
         self.pending = self.expected
         self.arrived, self.acquired = [0] * self.agents, [0] * self.agents
 
+    @property
+    def label(self) -> str:
+        """Its name, and its slot when it has several."""
+        return self.name if self.slot is None else f"{self.name}[{self.slot}]"
+
     def arrive(self, clock: Sequence[int]) -> None:
         """One arrival, which releases everything in `clock`."""
         self._intact()
         if self.pending == 0:
-            raise Trap(f"an arrival on {self.name} beyond the {self.expected} that its phase expects", self.name)
+            raise Trap(
+                f"an arrival on {self.label} beyond the {self.expected} that its phase expects", self.name, self.slot
+            )
         self.pending -= 1
         merge(self.arrived, clock)
         self._settle()
@@ -92,11 +100,11 @@ class MBarrier(Waitable):
 
     def _check_range(self) -> None:
         if self.limit is not None and abs(self.tx) > self.limit:
-            raise Trap(f"{self.name} holds {self.tx} transaction bytes, beyond {self.limit}", self.name)
+            raise Trap(f"{self.label} holds {self.tx} transaction bytes, beyond {self.limit}", self.name, self.slot)
 
     def _intact(self) -> None:
         if self.corrupt:
-            raise Trap(f"{self.name} was overwritten with data", self.name)
+            raise Trap(f"{self.label} was overwritten with data", self.name, self.slot)
 
 
 @dataclass(slots=True)
@@ -147,7 +155,7 @@ class Meeting(Waitable):
     def join(self, machine: Machine, what: Any) -> bool:
         """Bring `what`; True for the agent that completes the meeting."""
         if self.present and self.path != machine.path:
-            raise Trap(f"lanes that must run {self.path} together part: some are here")
+            raise Trap(f"some of the lanes that must run {self.path} together run {machine.path}")
         self.path = machine.path
         self.present += machine.width
         self.brought.append((machine, what))

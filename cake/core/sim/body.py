@@ -121,6 +121,7 @@ class Compiled:
                         return True
                 else:
                     m.cta.tick()
+                    m.began = m.cta.steps
                     yield False
                     if kind == _VISIBLE:
                         action(m)
@@ -151,6 +152,9 @@ class Compiled:
 
     def _assign(self, target: Var, value: Expr) -> Plain:
         code = self.expr(value)
+        shared = isinstance(value, Var | Part | Select)  # its value may be the storage of a fragment
+        if shared:
+            return lambda m: m.assign(target, _own(code(m)))
         if not isinstance(target.type, FragmentType):
             name = target.name
 
@@ -161,8 +165,6 @@ class Compiled:
                     m.assign(target, code(m))
 
             return scalar
-        if isinstance(value, Var | Part | Select):  # these may be the storage of another name
-            return lambda m: m.assign(target, code(m).copy())
         return lambda m: m.assign(target, code(m))
 
     def _op(self, op: Op, out: Var | None, path: str) -> Step:
@@ -234,6 +236,10 @@ def _private(op: Op) -> bool:
         isinstance(e, Collective) or (isinstance(e, Read | Write) and isinstance(e.cell, Var | Part))
         for e in op.events()
     )
+
+
+def _own(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _may_break(stmt: Stmt) -> bool:

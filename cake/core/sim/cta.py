@@ -104,8 +104,10 @@ class Cta:
         )
 
     def unfinished(self) -> tuple[Stuck, ...]:
-        """Where every agent stands that is not ready to go on."""
-        return tuple(self.stuck(m, m.blocked) for m in self.machines if m.blocked is not None)
+        """Where every agent stands that is not ready to go on; who has waited longest comes first, as the others may
+        well be waiting for its next step."""
+        waiting = sorted((m for m in self.machines if m.blocked is not None), key=lambda m: m.began)
+        return tuple(self.stuck(m, m.blocked) for m in waiting if m.blocked is not None)
 
     def tick(self) -> None:
         """Count a step against the budget."""
@@ -136,8 +138,8 @@ class Cta:
         for declared in self.program.of(Barrier):
             if declared.kind == "mbarrier":
                 for slot in range(declared.slots):
-                    name = declared.name if declared.slots == 1 else f"{declared.name}[{slot}]"
-                    barrier = MBarrier(self._wake, name, declared.arrivals, self.agents, limit)
+                    shown = slot if declared.slots > 1 else None
+                    barrier = MBarrier(self._wake, declared.name, shown, declared.arrivals, self.agents, limit)
                     found[declared.at + 8 * slot] = barrier
         return found
 

@@ -59,6 +59,7 @@ class Machine:
         self.gone: Array | None = None  # lanes that left the innermost loop
         self.path = ""
         self.blocked: Blocked | None = None
+        self.began = 0  # the CTA's step at which the current primitive began
         self.clock = [0] * cta.agents
         self._open: dict[str, list[Operation]] = {}
         self._groups: dict[str, deque[list[Operation]]] = {}
@@ -118,6 +119,8 @@ class Machine:
     def deliver(self, target: Var | Part, value: Array) -> None:
         """Write registers from an asynchronous operation, whatever the agent is doing meanwhile."""
         var, index = (target.fragment, part_index(target)) if isinstance(target, Part) else (target, (...,))
+        if var.name not in self.env:
+            raise Trap(f"{var.name} is written before it is declared")
         self.env[var.name][index] = value
         self._unfenced.pop(var.name, None)
 
@@ -229,11 +232,14 @@ class Machine:
     def wait(self, ref: BarrierRef, parity: Expr) -> Steps:
         """Block until the phases of this parity are complete."""
         slots, parities = self._slot(ref), self.value(parity)
-        for slot, bit in dict.fromkeys((lane_of(slots, lane), lane_of(parities, lane)) for lane in self.each()):
+        varying = isinstance(slots, np.ndarray) or isinstance(parities, np.ndarray)
+        lanes = self.each() if varying else (0,)
+        pairs = dict.fromkeys((lane_of(slots, lane), lane_of(parities, lane)) for lane in lanes)
+        for slot, bit in pairs:
             barrier = self._mbarrier(ref.barrier, slot)
             while not barrier.passed(bit):
                 reason = (
-                    f"waits for parity {bit} of {barrier.name}, whose phase {barrier.phase} has {barrier.pending} of "
+                    f"waits for parity {bit} of {barrier.label}, whose phase {barrier.phase} has {barrier.pending} of "
                     f"{barrier.expected} arrivals and {barrier.tx} bytes outstanding"
                 )
                 yield from self._block(barrier, Blocked(reason, ref.barrier.name, slot, bit))

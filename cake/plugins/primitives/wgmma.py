@@ -171,10 +171,10 @@ class Wgmma(Op):
         return (Collective("warpgroup"), start)
 
     def compute(self, m: Machine) -> Steps:
-        a, b = _operand(m, self.a), _operand(m, self.b)
-        accumulate = m.uniform(self.accumulate, "accumulate")
         team, last = yield from m.meet("warpgroup", m.unfenced(self.acc))
         if last:
+            a, b = _operand(m, self.a), _operand(m, self.b)
+            accumulate = m.uniform(self.accumulate, "accumulate")
             m.start(
                 WGMMA,
                 source=lambda: a() @ b().T,
