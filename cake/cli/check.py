@@ -96,7 +96,6 @@ def check(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     form: str,
-    repo: Path | None,
     as_json: bool,
 ) -> None:
     """Find faults in PATH before any compiler or GPU runs.
@@ -131,7 +130,6 @@ def examine(
     """
     from cake.cli.programs import read_text, subjects
     from cake.core.registry import rules as all_rules
-    from cake.core.verify import check as verify
 
     chosen = select_rules(list(all_rules().values()), select, ignore)
     sources: dict[str, list[str]] = {}
@@ -142,6 +140,8 @@ def examine(
         if Path(file).is_file():
             sources[file] = read_text(Path(file)).splitlines()
         return [locate(ill_formed(error), file, sources)], [], chosen
+    from cake.core.verify import check as verify
+
     located: list[Located] = []
     results: list[Result] = []
     for subject in programs:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from cake.cli.app import Group
-from cake.cli.output import json_option, plain, print_json, style, table, verdict
+from cake.cli.output import json_option, plain, print_json, repo_option, style, table, verdict
 from cake.core.diagnostics import Verdict
 from cake.core.errors import Exit
 
@@ -25,9 +25,9 @@ STATE_COLOUR: Final = {
     cls=Group,
     examples={
         "cake packs list": "what is installed, importing none of it",
-        "cake packs check ledger": "run our gates on its rules before locking it",
-        "cake packs lock ledger": "admit exactly what is installed now",
-        "cake packs trust ledger --sha256 HASH": "also let its code run (packs with code only)",
+        "cake packs check descriptors": "run our gates on its rules before locking it",
+        "cake packs lock descriptors": "admit exactly what is installed now",
+        "cake packs trust descriptors --sha256 HASH": "also let its code run (packs with code only)",
     },
 )
 def packs() -> None:
@@ -75,32 +75,35 @@ def list_(lock: Path | None, as_json: bool) -> None:
 
 @packs.command(
     examples={
-        "cake packs check ledger": "an installed pack, by name",
-        "cake packs check examples/packs/ledger": "a pack's source folder, before it is built",
+        "cake packs check descriptors": "an installed pack, by name",
+        "cake packs check examples/packs/cake-pack-descriptors": "a pack's source folder, before it is built",
     }
 )
 @click.argument("pack")
+@repo_option
 @json_option
-def check(pack: str, as_json: bool) -> None:
-    """Run the gates on every rule of PACK: each flags its own bad programs and no good one, and our corpus stays clean.
+def check(pack: str, repo: Path | None, as_json: bool) -> None:
+    """Run our gates on every rule of PACK: it flags its own bad programs and no good one, and our corpus stays clean.
 
-    PACK is an installed pack's name or a pack's source folder. Exits 1 when a gate is not `pass`.
+    PACK is an installed pack's name or a pack's source folder; none of its code is imported. Exits 1 when a gate is
+    not `pass`.
     """
-    from cake.core.pack_gates import check_pack
+    from cake.core.packs_check import check_pack, find_pack
 
-    gates = check_pack(pack)
+    gates = check_pack(find_pack(pack), repo)
     if as_json:
         print_json({"pack": pack, "gates": plain(gates)})
     else:
-        click.echo(
-            table(("rule", "gate", "verdict", ""), [(g.code, g.gate, verdict(g.verdict), g.detail) for g in gates])
-        )
-    if any(g.verdict != Verdict.PASS for g in gates):
+        click.echo(table(("gate", "verdict", "domain"), [(g.name, verdict(g.verdict), g.domain) for g in gates]))
+        for g in gates:
+            for detail in g.details:
+                click.echo(f"{g.name}: {detail}")
+    if any(g.verdict is not Verdict.PASS for g in gates):
         raise click.exceptions.Exit(Exit.FINDINGS)
 
 
 @packs.command(
-    examples={"cake packs lock": "all installed packs", "cake packs lock ledger": "one; the rest stay as they are"}
+    examples={"cake packs lock": "all installed packs", "cake packs lock descriptors": "one; the rest stay as they are"}
 )
 @click.argument("names", nargs=-1)
 @lock_option
@@ -113,7 +116,7 @@ def lock(names: tuple[str, ...], lock: Path | None, as_json: bool) -> None:
 
 
 @packs.command(
-    examples={"cake packs trust ledger --sha256 $(cake packs list --json | jq -r ...)": "after reading its code"}
+    examples={"cake packs trust descriptors --sha256 $(cake packs list --json | jq -r ...)": "after reading its code"}
 )
 @click.argument("name")
 @click.option("--sha256", required=True, help="The whole hash of what you read, as `cake packs list --json` prints it.")
