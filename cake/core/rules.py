@@ -123,7 +123,8 @@ def _literal(node: ast.expr, name: str, wanted: str, file: Path | str) -> Any:
         raise RuleError(f"{name} is True or False", file, node.lineno)
     if not isinstance(value, str):
         raise RuleError(f"{name} is a literal string", file, node.lineno)
-    value = inspect.cleandoc(value)
+    # A message is one line, however the file breaks it; clauses and reasons keep their lines.
+    value = " ".join(value.split()) if name in ("message", "help") else inspect.cleandoc(value)
     if wanted != "Category":
         return value
     try:

@@ -205,9 +205,9 @@ _BARRIERS = (
         "The copy that Op starts delivers Bytes to Bar.",
     ),
     _relation(
-        "syncs(Op:op, Bar:barrier, Threads:int/threads, Blocks:symbol)",
-        "Op arrives on the named barrier Bar with the Threads of one instance that execute it, and waits there"
-        " (Blocks is true) or goes on (false).",
+        "syncs(Op:op, Bar:barrier, Threads:int/arrivals, Blocks:symbol)",
+        "Op arrives on the named barrier Bar with the Threads of one instance that execute it, an arrival each, and"
+        " waits there (Blocks is true) or goes on (false).",
     ),
     _relation(
         "phase(Bar:barrier, State:symbol, Arrivals:int/arrivals, Expected:int/bytes, Delivered:int/bytes)",

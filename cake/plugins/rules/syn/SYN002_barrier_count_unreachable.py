@@ -1,0 +1,26 @@
+Rule(
+    code="SYN002",
+    name="barrier-count-unreachable",
+    category="program-safety",
+    since="0.1",
+    finding="""
+        shared(Bar, Role) :- syncs(X, Bar, _, _), op(X, _, Other), syncs(Y, Bar, _, _), op(Y, _, Role), Other != Role.
+        finding(Sync, Bar, Threads, N) :-
+            syncs(Sync, Bar, Threads, _), barrier(Bar, "named", _, N, _, _), Threads > N.
+        finding(Sync, Bar, Threads, N) :-
+            syncs(Sync, Bar, Threads, _), barrier(Bar, "named", _, N, _, _), Threads < N,
+            op(Sync, _, Role), role(Role, _, 1, _), not shared(Bar, Role).
+    """,
+    message="{Sync} brings {Threads} threads of {Sync.role} to {Bar}, which opens at {N}",
+    help="Declare {Bar} with as many arrivals as threads meet there, or move {Sync} to where all of them execute it.",
+    why="""
+        The hardware counts arriving warps, 32 threads each. Too few for ever leaves everyone waiting; with
+        too many the barrier opens before all of them have come, and the rest fill a generation that nobody
+        completes.
+    """,
+    evidence=(
+        "PTX ISA, barrier: the thread count must be the number of participating threads, a multiple of the warp size",
+    ),
+    bad=("bad.cake",),
+    good=("good.cake",),
+)
