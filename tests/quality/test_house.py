@@ -70,8 +70,10 @@ def undocumented(path: Path) -> list[str]:
 
 
 def test_public_symbols_have_docstrings() -> None:
-    """Every public symbol of the packages says what it is."""
-    assert [line for path in sources(*PACKAGES) for line in undocumented(path)] == []
+    """Every public symbol of the packages says what it is. (A rule file is one call, and is its own document.)"""
+    code = [path for path in sources(*PACKAGES) if "rules" not in path.parts]
+
+    assert [line for path in code for line in undocumented(path)] == []
 
 
 def test_tests_have_docstrings() -> None:
