@@ -57,7 +57,8 @@ def compile_program(lowered: Lowered) -> tuple[Cubin, LaunchPlan]:
 def compile_cuda(source: str, target: str, name: str, *, lines: dict[str, int] | None = None) -> Cubin:
     """Compile `source`, one kernel, for `target` (such as sm_90a). `lines` maps op paths to canonical lines.
 
-    Raises CompileError with findings when the source is at fault, CakeError when NVRTC is missing or of another release.
+    Raises CompileError with findings when the source is at fault, CakeError when NVRTC is missing or of another
+    release.
     """
     nvrtc, version = _nvrtc()
     text, file = f"{ROOT}{name}.cake", f"{ROOT}{name}.cu"

@@ -1,7 +1,7 @@
 """What NVRTC, nvcc and ptxas say, as messages and as findings on the IR.
 
-Front-end diagnostics cite a file and line, which `#line` made a line of the program's canonical text. ptxas cites lines of
-PTX, which `.loc` leads back. A message about a whole function (serialised wgmma, spills) names no statement.
+Front-end diagnostics cite a file and line, which `#line` made a line of the program's canonical text. ptxas cites
+lines of PTX, which `.loc` leads back. A message about a whole function (serialised wgmma, spills) names no statement.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cake.core.diagnostics import Category, Finding
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One diagnostic. `code` is the compiler's own (`C7512`, `177-D`) or ours (`spill`); `file` and `line` are the source
-    position, or `ptx_line` the PTX line where only that is known; 0 and empty when absent."""
+    """One diagnostic. `code` is the compiler's own (`C7512`, `177-D`) or ours (`spill`); `file` and `line` are the
+    source position, or `ptx_line` the PTX line where only that is known; 0 and empty when absent."""
 
     severity: str  # error, warning, info
     code: str
@@ -53,7 +53,10 @@ class CompilerLog:
         return tuple(m for m in self.messages if m.severity == "error")
 
 
-_FRONT = re.compile(r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?P<sev>error|warning|catastrophic error)(?: #(?P<code>[\w-]+))?: (?P<text>.*)$")
+_FRONT = re.compile(
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): "
+    r"(?P<sev>error|warning|catastrophic error)(?: #(?P<code>[\w-]+))?: (?P<text>.*)$"
+)
 _PTX_INPUT = re.compile(r"^ptxas (?P<file>.*?), line (?P<line>\d+); (?P<sev>\w+)\s*: (?P<text>.*)$")
 _PTXAS = re.compile(r"^ptxas (?P<sev>info|warning|error|fatal)\s*: (?:\((?P<code>C\d+)\) )?(?P<text>.*)$")
 _AROUND = re.compile(r"around line (\d+)")
@@ -134,9 +137,9 @@ def ptx_positions(ptx: str) -> list[tuple[str, int]]:
 _ADVICE: Final = {
     "C7508": "Give the launch a register cap: a thread count and ctas_per_sm fix the registers at entry.",
     "C7510": "Keep calls out of the function: every helper must be inlined.",
-    "C7512": "The registers do not suffice, so each wgmma waits for the one before. Keep loops rolled and tiles smaller.",
+    "C7512": "Registers do not suffice, so each wgmma waits for the one before. Keep loops rolled, tiles smaller.",
     "C7514": "Accumulators are read while a wgmma of the same stage is in flight: wait for the group first.",
-    "C7515": "Accumulators are written by other instructions while a wgmma is in flight: clear them by accumulate=False.",
+    "C7515": "Accumulators are written otherwise while a wgmma is in flight: clear them by accumulate=False.",
     "C7517": "Wait for the group before the accumulators are used, so that the compiler need not.",
     "C7518": "A wgmma stands where the compiler sees lanes diverge: keep its conditions uniform over the warpgroup.",
     "C7519": "Put wgmma_fence before the first wgmma that uses registers changed since.",
@@ -160,9 +163,9 @@ def findings(
 ) -> tuple[Finding, ...]:
     """The messages that matter, as findings on the program whose canonical lines are `lines` (op path to line).
 
-    `text_file` is the name that `#line` gave the canonical text, `positions` what `ptx_positions` found. Errors are faults
-    of hardware conformance; losses are performance; an instruction that ptxas injected is guidance. Notes without a code
-    and front-end warnings are left out.
+    `text_file` is the name that `#line` gave the canonical text, `positions` what `ptx_positions` found. Errors are
+    faults of hardware conformance; losses are performance; an instruction that ptxas injected is guidance. Notes
+    without a code and front-end warnings are left out.
     """
     found: list[Finding] = []
     for message in log.messages:
@@ -172,8 +175,8 @@ def findings(
     for usage in log.usages:
         if usage.spill_store_bytes or usage.spill_load_bytes:
             text = (
-                f"{usage.function}: {usage.spill_store_bytes} bytes of spill stores and {usage.spill_load_bytes} bytes of "
-                f"spill loads a thread at {usage.registers} registers"
+                f"{usage.function}: {usage.spill_store_bytes} bytes of spill stores and {usage.spill_load_bytes} bytes "
+                f"of spill loads a thread at {usage.registers} registers"
             )
             found.append(_finding(Message("info", "spill", text, function=usage.function), lines, text_file))
     return tuple(dict.fromkeys(found))
@@ -214,5 +217,3 @@ def innermost(line: int, lines: Mapping[str, int]) -> tuple[str, ...]:
     """The op path that canonical line `line` belongs to: the last statement that starts at or before it."""
     before = [(start, path) for path, start in lines.items() if 0 < start <= line]
     return (max(before)[1],) if before and line else ()
-
-

@@ -98,7 +98,6 @@ __device__ __forceinline__ void round_f16(f16 *y0, f16 *y1, float x0, float x1) 
 }
 
 
-
 def swizzle_function(span: int) -> str:
     """The device function `swizzle_<span>`: 16-byte chunks of each `span` bytes are XORed with the number of their
     128-byte row in shared memory (PTX ISA, "Shared memory swizzling modes")."""
@@ -126,7 +125,7 @@ def cpp_name(name: str) -> str:
     return name + "_" if stem in RESERVED or stem == "cake" or stem.startswith("cake_") else name
 
 
-# ------------------------------------------------------------------------------------------------------------ expressions
+# --------------------------------------------------------------------------------------------------------- expressions
 
 #: Binding strengths of C++ operators, higher binds tighter.
 _LEVEL: Final = {
@@ -262,7 +261,7 @@ class Printer:
         return level
 
 
-# ----------------------------------------------------------------------------------------------------------- linear forms
+# -------------------------------------------------------------------------------------------------------- linear forms
 
 
 @dataclass(frozen=True, slots=True)

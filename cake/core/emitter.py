@@ -1,8 +1,8 @@
 """The emitter: what a primitive's `emit` writes with.
 
-A primitive asks for its operands as C++ text (`expr`, `address`, `barrier`, `pointer`, `fragment`, ...), registers the one
-device function that wraps its instruction (`helper`), and writes a call (`line`, or `result` for a value). Everything
-else about the generated file belongs to `cake.core.lower`.
+A primitive asks for its operands as C++ text (`expr`, `address`, `barrier`, `pointer`, `fragment`, ...), registers the
+one device function that wraps its instruction (`helper`), and writes a call (`line`, or `result` for a value).
+Everything else about the generated file belongs to `cake.core.lower`.
 """
 
 from __future__ import annotations
@@ -315,8 +315,8 @@ class Emitter:
             index = ()
         if not index or not (whole[:, list(index)] == wanted).all():
             raise IRError(
-                f"{part.fragment.name}.cols({part.start}, {part.count}): layout {t.layout!r} does not keep these columns "
-                "in the same registers of every thread"
+                f"{part.fragment.name}.cols({part.start}, {part.count}): layout {t.layout!r} does not keep these "
+                "columns in the same registers of every thread"
             )
         return index
 

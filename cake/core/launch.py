@@ -73,7 +73,9 @@ class Device:
         try:
             (status,) = self.cu.cuInit(0)
         except RuntimeError as error:  # the binding found no libcuda
-            raise CakeError(f"no NVIDIA driver on this machine ({error}); a GPU run needs one", Exit.ENVIRONMENT) from None
+            raise CakeError(
+                f"no NVIDIA driver on this machine ({error}); a GPU run needs one", Exit.ENVIRONMENT
+            ) from None
         if int(status):
             raise CakeError(f"the NVIDIA driver finds no GPU ({status.name}); a GPU run needs one", Exit.ENVIRONMENT)
         version = int(self.call("cuDriverGetVersion"))
@@ -145,7 +147,8 @@ def check_driver(version: tuple[int, int]) -> None:
     if version < DRIVER:
         have, want = (".".join(map(str, v)) for v in (version, DRIVER))
         raise CakeError(
-            f"the NVIDIA driver supports CUDA {have}, cubins of Cake need {want} (driver 580 or newer)", Exit.ENVIRONMENT
+            f"the NVIDIA driver supports CUDA {have}, cubins of Cake need {want} (driver 580 or newer)",
+            Exit.ENVIRONMENT,
         )
 
 
@@ -165,7 +168,9 @@ class Kernel:
     def __init__(self, device: Device, cubin: bytes, plan: LaunchPlan) -> None:
         if device.capability != plan.capability:
             have = ".".join(map(str, device.capability))
-            raise CakeError(f"{device.name} has compute capability {have}, {plan.name} is for {plan.target}", Exit.ENVIRONMENT)
+            raise CakeError(
+                f"{device.name} has compute capability {have}, {plan.name} is for {plan.target}", Exit.ENVIRONMENT
+            )
         self.device, self.plan = device, plan
         self._module = device.call("cuModuleLoadData", cubin)
         self._function = device.call("cuModuleGetFunction", self._module, plan.symbol.encode())
@@ -258,9 +263,9 @@ def time_kernel(
 ) -> list[float]:
     """Seconds of each of `repeats` launches with a cold L2, all raw samples in order. See `time_arms`."""
     device = launch.kernel.device
-    return time_arms(device, {"kernel": launch}, warmup=warmup, rounds=repeats, flush_bytes=flush_bytes, limit_s=limit_s)[
-        "kernel"
-    ]
+    return time_arms(
+        device, {"kernel": launch}, warmup=warmup, rounds=repeats, flush_bytes=flush_bytes, limit_s=limit_s
+    )["kernel"]
 
 
 def time_arms(
@@ -276,8 +281,8 @@ def time_arms(
     """Seconds of each arm in each round, by events on `stream`, all raw samples in order of rounds.
 
     An arm is called with the stream and enqueues its work there. Every round runs every arm once, in rotated order, so
-    that clocks and neighbours drift over all of them alike. Before each, `flush_bytes` are written, which leaves nothing
-    of the operands in L2 (keep it over twice the device's L2). Raises HangError after `limit_s`, DriverError.
+    that clocks and neighbours drift over all of them alike. Before each, `flush_bytes` are written, which leaves
+    nothing of the operands in L2 (keep it over twice the device's L2). Raises HangError after `limit_s`, DriverError.
     """
     names = list(arms)
     flush = device.allocate(flush_bytes)

@@ -1,7 +1,7 @@
 """The launch plan: what a host needs to run a cubin, as data, with the checks that its arguments must pass.
 
-A plan is derived from a program's declarations, travels as JSON beside the cubin, and is bound to extents on the machine
-that runs it. Nothing in it is code: the grid and the derived sizes are expressions as nested lists.
+A plan is derived from a program's declarations, travels as JSON beside the cubin, and is bound to extents on the
+machine that runs it. Nothing in it is code: the grid and the derived sizes are expressions as nested lists.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LaunchPlan:
         return {name: size for name, (size, _) in found.items()}
 
     def check(self, extents: Mapping[str, int], sm_count: int) -> int:
-        """Check the extents and return the number of CTAs. Raises PlanError naming the extent or tensor and its value."""
+        """Check the extents; returns the number of CTAs. Raises PlanError naming the extent or tensor and its value."""
         for name in self.extents:
             if name not in extents:
                 raise PlanError(f"{self.name}: extent {name} is missing")
@@ -165,13 +165,17 @@ class LaunchPlan:
             for i in range(1, len(shape)):
                 stride = prod(shape[i:]) * size
                 if stride % 16:
-                    raise PlanError(f"{where}: dimension {i - 1} has a stride of {stride} bytes; TMA needs a multiple of 16")
+                    raise PlanError(
+                        f"{where}: dimension {i - 1} has a stride of {stride} bytes; TMA needs a multiple of 16"
+                    )
                 if stride >= 2**40:
-                    raise PlanError(f"{where}: dimension {i - 1} has a stride of {stride} bytes; TMA takes less than 2**40")
+                    raise PlanError(
+                        f"{where}: dimension {i - 1} has a stride of {stride} bytes; TMA takes less than 2**40"
+                    )
         if shape[-1] * size % tensor.vector:
             raise PlanError(
-                f"{where}: rows of {shape[-1] * size} bytes; the kernel accesses {tensor.vector} bytes at once, so rows "
-                "must be a multiple of that"
+                f"{where}: rows of {shape[-1] * size} bytes; the kernel accesses {tensor.vector} bytes at once, so "
+                "rows must be a multiple of that"
             )
 
     def check_layout(self, tensor: TensorPlan, shape: Sequence[int], strides: Sequence[int], address: int) -> None:
@@ -180,7 +184,8 @@ class LaunchPlan:
         for i, (size, have, want) in enumerate(zip(shape, strides, dense, strict=True)):
             if size > 1 and have != want:
                 raise PlanError(
-                    f"{self.name}: {tensor.name} has stride {have} in dimension {i}, not {want}; it must be dense and row-major"
+                    f"{self.name}: {tensor.name} has stride {have} in dimension {i}, not {want}; "
+                    "it must be dense and row-major"
                 )
         align = 16 if any(m.tensor == tensor.name for m in self.maps) else max(tensor.vector, SIZES[tensor.dtype])
         if address % align:

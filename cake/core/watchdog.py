@@ -6,7 +6,7 @@ CTA in device memory, and a limit in nanoseconds. Then
 * every warp writes where it stands (statement and loop counters) to the report before each statement that can block;
   the lane of `one_lane` blocks has a place of its own;
 * an mbarrier wait that outlasts the limit claims the report (first come), writes what it waited for, and traps;
-* a warp that reached the end of its role waits for the CTA's other warps, and does the same when they outlast the limit.
+* a warp that reached the end of its role waits for the CTA's other warps, and does the same when they outlast it.
 
 A named barrier, a `setmaxnreg` and a bulk wait block in hardware and cannot give up. A warp stuck there is found by the
 other two means or, where no warp is left to look, by the host, which reads the report while the kernel still hangs.
@@ -145,7 +145,12 @@ def _who(roles: Sequence[RolePlace], warp: int) -> tuple[str, int, int]:
 
 
 def _place(
-    roles: Sequence[RolePlace], statements: Sequence[Statement], cta: int, warp: int, elected: bool, words: Sequence[int]
+    roles: Sequence[RolePlace],
+    statements: Sequence[Statement],
+    cta: int,
+    warp: int,
+    elected: bool,
+    words: Sequence[int],
 ) -> Place:
     role, instance, own = _who(roles, warp)
     code, *counters = (int(w) for w in words)

@@ -4,8 +4,8 @@
     python -m cake.core.worker --batch DIR --jobs 8 [--out results.jsonl] [--timeout 60]
 
 A request folder holds `request.json` (see `Request`), the cubin, and input arrays if it names any. The worker writes
-`result.json` beside it, and output arrays when asked. It needs NumPy, ml_dtypes and cuda-bindings, and exits 0 when there
-is a result, whatever the outcome; 2 for a request that it cannot read; 3 when the machine cannot run it (no GPU, an old
+`result.json` beside it, and output arrays when asked. It needs NumPy, ml_dtypes and cuda-bindings, and exits 0 when
+there is a result, whatever the outcome; 2 for a request that it cannot read; 3 when the machine cannot run it (no GPU, an old
 driver, another architecture).
 """
 
@@ -69,7 +69,7 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What `request.json` holds. `runs` launches of each case are compared bit by bit; `watchdog_s` bounds waits in a
-    watchdog cubin, `timeout_s` one launch on the host's clock; `keep_outputs` writes arrays as `<case>.<tensor>.npy`."""
+    watchdog cubin, `timeout_s` one launch on the host's clock; `keep_outputs` writes `<case>.<tensor>.npy`."""
 
     cubin: str
     plan: LaunchPlan
@@ -228,12 +228,13 @@ def _run_case(folder: Path, request: Request, kernel: Kernel, case: Case) -> dic
     began = time.monotonic()
     ctas = plan.check(case.extents, device.sm_count)
     inputs = _inputs(folder, plan, case)
-    tensors = {
-        t.name: _Tensor(device, t, plan.shape(t, case.extents), inputs[t.name]) for t in plan.tensors
-    }
+    tensors = {t.name: _Tensor(device, t, plan.shape(t, case.extents), inputs[t.name]) for t in plan.tensors}
     watchdog = _Watchdog(device, plan, ctas, request.watchdog_s) if plan.watchdog else None
     launch = kernel.bind(
-        {name: t.address for name, t in tensors.items()}, case.extents, case.scalars, watchdog.watch if watchdog else None
+        {name: t.address for name, t in tensors.items()},
+        case.extents,
+        case.scalars,
+        watchdog.watch if watchdog else None,
     )
     found: list[dict[str, dict[str, Any]]] = []
     for _ in range(max(request.runs, 1)):
@@ -309,8 +310,8 @@ def _time(request: Request, launch: Launch) -> list[float]:
 def run_request(folder: Path) -> dict[str, Any]:
     """Run the request in `folder` on this process's GPU; the result as written to `result.json`.
 
-    A failed case ends the request: after it the context is of no use. Raises CakeError for a request that cannot be read
-    or a machine that cannot run it.
+    A failed case ends the request: after it the context is of no use. Raises CakeError for a request that cannot be
+    read or a machine that cannot run it.
     """
     began = time.monotonic()
     try:
@@ -358,7 +359,11 @@ def _smi() -> str:
     fields = "driver_version,clocks.sm,clocks.mem,power.draw,power.limit,temperature.gpu,clocks_throttle_reasons.active"
     try:
         done = subprocess.run(
-            [tool, f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True, timeout=10, check=False
+            [tool, f"--query-gpu={fields}", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -374,7 +379,9 @@ def _write_result(folder: Path, result: Mapping[str, Any]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m cake.core.worker`."""
-    parser = argparse.ArgumentParser(prog="python -m cake.core.worker", description="Run requests on this machine's GPU.")
+    parser = argparse.ArgumentParser(
+        prog="python -m cake.core.worker", description="Run requests on this machine's GPU."
+    )
     parser.add_argument("folder", type=Path, help="a request folder, or with --batch a folder of them")
     parser.add_argument("--batch", action="store_true", help="run every request folder below FOLDER")
     parser.add_argument("--jobs", type=int, default=8, help="workers at once (default 8; 1 to confirm a hang alone)")

@@ -1,7 +1,7 @@
 """Many requests, each in its own worker process, several at once: the parent's side.
 
-A worker that hangs is killed, alone and by its own id. Results are appended to one JSONL file as they come; requests that
-have a line there already are left out, so that a batch that was cut off continues.
+A worker that hangs is killed, alone and by its own id. Results are appended to one JSONL file as they come; requests
+that have a line there already are left out, so that a batch that was cut off continues.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _STDERR_LIMIT: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
-    """What became of one worker: its result (None when it wrote none), exit status (None when it never left), whether it
-    was killed for time, its standard error (cut), and its wall time in seconds."""
+    """What became of one worker: its result (None when it wrote none), exit status (None when it never left), whether
+    it was killed for time, its standard error (cut), and its wall time in seconds."""
 
     request: str
     result: dict[str, Any] | None

@@ -52,7 +52,12 @@ def _requests(folder: Path, kernel: Any) -> None:
     programs = {config: kernel.program(config) for config in kernel.configs}
     for located in walk(first):
         stmt = located.stmt
-        if isinstance(stmt, OpStmt) and stmt.op.opname in ("mbarrier_arrive", "mbarrier_expect", "barrier_sync", "tma_load"):
+        if isinstance(stmt, OpStmt) and stmt.op.opname in (
+            "mbarrier_arrive",
+            "mbarrier_expect",
+            "barrier_sync",
+            "tma_load",
+        ):
             name = f"drop-{stmt.op.opname}-{located.path.replace(':', '-')}"
             programs[name] = replace_statement(first, located.path, ())
         if isinstance(stmt, OpStmt) and stmt.op.opname == "setmaxnreg" and stmt.op.action == "inc":
@@ -116,7 +121,9 @@ def _correct(torch: Any, kernel: Any, oracle: Any, loaded: Any, report: Any) -> 
             for t in plan.tensors:
                 if t.name in kernel.contract.inputs:
                     kind, parameters = distribution.of(t.name)
-                    array = generate(kind, parameters, plan.shape(t, extents), t.dtype, seed=time.time_ns(), name=t.name)
+                    array = generate(
+                        kind, parameters, plan.shape(t, extents), t.dtype, seed=time.time_ns(), name=t.name
+                    )
                     inputs[t.name] = torch.from_numpy(array.view("int16")).cuda().view(torch.bfloat16)
             ((name, (want, scale)),) = oracle.reference(inputs, kernel.contract.scalars).items()
             for config, k in loaded.items():
@@ -157,7 +164,9 @@ def _times(torch: Any, kernel: Any, oracle: Any, loaded: Any, device: Any, repor
             for t in plan.tensors
             if t.name in kernel.contract.inputs
         }
-        arms = {name: (lambda _, call=call: call()) for name, call in oracle.peers(inputs, kernel.contract.scalars).items()}
+        arms = {
+            name: (lambda _, call=call: call()) for name, call in oracle.peers(inputs, kernel.contract.scalars).items()
+        }
         kept = []
         for config, k in loaded.items():
             if not kernel.contract.refusal(extents, kernel.constants(config)):

@@ -92,7 +92,7 @@ class MbarrierArrive(Op):
 
 @primitive("mbarrier_expect", targets=SM90, ptx="mbarrier.arrive.expect_tx")
 class MbarrierExpect(Op):
-    """Each executing thread adds `bytes` to the phase's transactions and arrives (PTX ISA, mbarrier.arrive.expect_tx)."""
+    """Each executing thread adds `bytes` to the phase's transactions and arrives (PTX ISA, mbarrier.arrive)."""
 
     sugar = "barrier.expect"
     barrier: BarrierRef

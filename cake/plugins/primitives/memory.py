@@ -82,8 +82,9 @@ def _ld_global(name: str, dtype: DType, n: int, guarded: bool) -> str:
         access = f"{{ .reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {access} }}"
     outputs = ", ".join(f'"+{letter}"(w[{i}])' for i in range(count))
     unpack = "\n  ".join(f"x[{i}] = {_from_words(dtype, i)};" for i in range(n))
+    when, element = ", bool when" if guarded else "", CTYPES[dtype]
     return f"""
-__device__ __forceinline__ void {name}({CTYPES[dtype]} *x, const {CTYPES[dtype]} *from{", bool when" if guarded else ""}) {{
+__device__ __forceinline__ void {name}({element} *x, const {element} *from{when}) {{
   {word} w[{count}] = {{}};
   asm volatile("{access}" : {outputs} : "l"(from){', "r"(int32_t(when))' if guarded else ""} : "memory");
   {unpack}
@@ -99,8 +100,9 @@ def _st_global(name: str, dtype: DType, n: int, guarded: bool) -> str:
     if guarded:
         access = f"{{ .reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {access} }}"
     inputs = ", ".join(f'"{letter}"({word}({_to_word(dtype, j, n)}))' for j in range(count))
+    when, element = ", bool when" if guarded else "", CTYPES[dtype]
     return f"""
-__device__ __forceinline__ void {name}({CTYPES[dtype]} *to, const {CTYPES[dtype]} *x{", bool when" if guarded else ""}) {{
+__device__ __forceinline__ void {name}({element} *to, const {element} *x{when}) {{
   asm volatile("{access}" :: "l"(to), {inputs}{', "r"(int32_t(when))' if guarded else ""} : "memory");
 }}
 """
