@@ -1,35 +1,29 @@
 """Lowering: one readable, deterministic CUDA C++ file for each program.
 
 Lowering derives only the mechanical: shared-memory and barrier addresses, barrier initialisation, warp identity, and
-the launch plan. What a statement does is written by its primitive's `emit`. `#line` directives lead every line of a role's
-code back to a line of the program's canonical text.
+the launch plan. What a statement does is written by its primitive's `emit`. `#line` directives lead every line of a
+role's code back to a line of the program's canonical text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from cake.core import watchdog as dog
 from cake.core.cpp import CTYPES, PREAMBLE, cpp_name
 from cake.core.emitter import Emitter, Line
-from cake.core.events import Event, GlobalBox, Read, Registers, Start, Sync, Wait, WaitGroup, Write
+from cake.core.events import Event, Registers, Sync, Wait, WaitGroup
 from cake.core.ir import (
-    I32,
     Assign,
     Barrier,
-    Binary,
     Break,
-    Const,
     Declare,
     Expr,
-    Extent,
     For,
     FragmentType,
     If,
     IRError,
-    Located,
     OneLane,
     OpStmt,
     Program,
@@ -37,7 +31,6 @@ from cake.core.ir import (
     RoleBody,
     Scalar,
     Smem,
-    Special,
     Stmt,
     Tensor,
     TensorMap,
@@ -46,10 +39,10 @@ from cake.core.ir import (
     walk,
     walk_expr,
 )
-from cake.core.plan import HostExpr, LaunchPlan, MapPlan, ScalarPlan, TensorPlan
+from cake.core.lower_plan import launch_plan, loops_around, statement
+from cake.core.plan import LaunchPlan
 from cake.core.printer import print_expr, program_lines
 from cake.core.registry import layouts
-from cake.core.tree import nodes, rebuild
 
 #: Virtual directory of the file names in `#line` and debug information: no machine's paths reach a cubin.
 ROOT = "/cake/"
@@ -89,10 +82,12 @@ def lower(program: Program, *, watchdog: bool = False) -> Lowered:
         if op is not None and program.target not in op.targets:
             known = ", ".join(op.targets)
             raise IRError(f"{op.opname} needs one of {known}; the program is for {program.target}", located.stmt.span)
+    if not program.roles:
+        raise IRError(f"{program.name} has no role", program.span)
     lines = program_lines(program)
     writer = _Writer(program, lines, watchdog)
     source = writer.source()
-    plan = _plan(program, writer.statements, watchdog)
+    plan = launch_plan(program, writer.statements, watchdog)
     return Lowered(program.name, program.target, source, cpp_name(program.name), plan, lines)
 
 
@@ -106,7 +101,7 @@ class _Writer:
         self.program, self.lines, self.watchdog = program, lines, watchdog
         self.located = {located.path: located for located in walk(program)}
         self.index = {path: i for i, path in enumerate(self.located)}
-        self.statements = tuple(_statement(located, lines[path]) for path, located in self.located.items())
+        self.statements = tuple(statement(located, lines[path]) for path, located in self.located.items())
         self.out: list[str] = []
         self.emitter = Emitter(layouts(), watchdog=watchdog)
 
@@ -270,7 +265,7 @@ class _Writer:
                     self._stmts(body, path + ".", 0)
             case OpStmt(op):
                 if self.watchdog and any(map(_blocks, op.events())):
-                    c.line(f"cake::here(cake_watch, {self._place(path).removeprefix('cake_watch, ')});")
+                    c.line(f"cake::here({self._place(path)});")
                 op.emit(c)
 
     def _assign(self, stmt: Assign) -> None:
@@ -284,25 +279,30 @@ class _Writer:
 
     def _for(self, stmt: For, path: str) -> None:
         c, name = self.emitter, cpp_name(stmt.var.name)
-        start, stop, step = (self._bound(e, stmt, path) for e in (stmt.start, stmt.stop, stmt.step))
+        assigned = {v.name for s in _below(stmt.body) for v in _targets(s)}
+        start, stop, step = (
+            self._bound(e, i, assigned, path) for i, e in enumerate((stmt.start, stmt.stop, stmt.step))
+        )
+        kept = stmt.var.name in assigned  # `range` counts on, whatever the body does to its variable
+        counter = f"cake_counter_{self.index[path]}" if kept else name
         c.pragma("#pragma unroll 1")
-        head = f"for (int32_t {name} = {start}; {name} < {stop}; {name} += {step})"
-        with c.block(head):
+        with c.block(f"for (int32_t {counter} = {start}; {counter} < {stop}; {counter} += {step})"):
+            if kept:
+                c.line(f"int32_t {name} = {counter};")
             self._stmts(stmt.body, path + ".", 0)
 
-    def _bound(self, bound: Expr, stmt: For, path: str) -> str:
+    def _bound(self, bound: Expr, number: int, assigned: set[str], path: str) -> str:
         """A loop bound's text. One that the body could change is evaluated once, before the loop, as `range` does."""
         text = self.emitter.expr(bound, 10)
-        assigned = {v.name for s in _below(stmt.body) for v in _targets(s)}
         if not any(isinstance(e, Var) and e.name in assigned for e in walk_expr(bound)):
             return text
-        name = f"cake_bound_{self.index[path]}_{[stmt.start, stmt.stop, stmt.step].index(bound)}"
+        name = f"cake_bound_{self.index[path]}_{number}"
         self.emitter.line(f"const int32_t {name} = {text};")
         return name
 
     def _place(self, path: str) -> str:
         """Arguments that say where a statement stands: the watch, its number, up to three loop counters."""
-        loops = _loops(self.located[path])
+        loops = loops_around(self.located[path])
         counters = [cpp_name(name) for name in loops] + ["0"] * (3 - len(loops))
         return ", ".join(["cake_watch", f"{self.index[path] + 1}u", *counters])
 
@@ -333,11 +333,6 @@ def _targets(stmt: Stmt) -> tuple[Var, ...]:
     return ()
 
 
-def _loops(located: Located) -> tuple[str, ...]:
-    """Variables of the enclosing loops, innermost first, at most three."""
-    return tuple(p.var.name for p in reversed(located.parents) if isinstance(p, For))[:3]
-
-
 def _warps(program: Program, role: Role) -> str:
     first = program.first_warp(role)
     last = first + role.warps * role.instances - 1
@@ -348,109 +343,3 @@ def _warps(program: Program, role: Role) -> str:
 def _enum(namespace: str, values: Iterable[tuple[str, int]]) -> str:
     listed = ", ".join(f"{cpp_name(name)} = {value}" for name, value in values)
     return f"namespace {namespace} {{ enum : uint32_t {{ {listed} }}; }}"
-
-
-# ------------------------------------------------------------------------------------------------------------- the plan
-
-
-def _statement(located: Located, line: int) -> dog.Statement:
-    stmt = located.stmt
-    if not isinstance(stmt, OpStmt):
-        return dog.Statement(located.path, line, type(stmt).__name__.lower(), "", _loops(located))
-    barrier = next((n.name for n in nodes(stmt.op) if isinstance(n, Barrier)), "")
-    return dog.Statement(located.path, line, stmt.op.opname, barrier, _loops(located))
-
-
-def _plan(program: Program, statements: tuple[dog.Statement, ...], watchdog: bool) -> LaunchPlan:
-    reads: dict[str, int] = {}
-    writes: dict[str, int] = {}
-    for located in walk(program):
-        if isinstance(located.stmt, OpStmt):
-            for event in located.stmt.op.events():
-                for box, found, vector in _global_boxes(event):
-                    width = box.shape[-1] * box.tensor.dtype.bytes if vector else 1
-                    table = writes if found else reads
-                    table[box.tensor.name] = max(table.get(box.tensor.name, 1), width)
-    tensors = tuple(
-        TensorPlan(
-            t.name,
-            t.dtype.name,
-            t.dims,
-            max(reads.get(t.name, 1), writes.get(t.name, 1)),
-            t.name in reads,
-            t.name in writes,
-        )
-        for t in program.of(Tensor)
-    )
-    return LaunchPlan(
-        name=program.name,
-        symbol=cpp_name(program.name),
-        target=program.target,
-        threads=program.threads,
-        ctas_per_sm=program.launch.ctas_per_sm,
-        smem_bytes=program.smem_bytes,
-        grid=_host(program.launch.ctas),
-        maps=tuple(MapPlan(m.name, m.tensor.name, m.box, m.swizzle) for m in program.of(TensorMap)),
-        tensors=tensors,
-        extents=program.extents,
-        scalars=tuple(ScalarPlan(s.name, s.dtype.name) for s in program.of(Scalar)),
-        arithmetic=_arithmetic(program),
-        watchdog=watchdog,
-        roles=tuple(dog.RolePlace(r.name, program.first_warp(r), r.warps, r.instances) for r in program.of(Role)),
-        statements=statements,
-    )
-
-
-def _global_boxes(event: Event) -> Iterator[tuple[GlobalBox, bool, bool]]:
-    """The boxes of global memory that an event touches: whether it writes them, whether a thread does (not TMA)."""
-    match event:
-        case Read(GlobalBox() as box):
-            yield box, False, True
-        case Write(GlobalBox() as box):
-            yield box, True, True
-        case Start(reads=reads, writes=writes):
-            yield from ((cell, False, False) for cell in reads if isinstance(cell, GlobalBox))
-            yield from ((cell, True, False) for cell in writes if isinstance(cell, GlobalBox))
-
-
-_HOST_OPS = frozenset(("+", "-", "*", "//", "%", "min", "max", "&", "|", "^", "<<", ">>"))
-
-
-def _is_host(expr: Expr) -> bool:
-    """Whether the host can compute `expr`: i32 arithmetic on constants, extents and the SM count."""
-    match expr:
-        case Const(_, dtype):
-            return dtype == I32
-        case Extent() | Special("sm_count"):
-            return True
-        case Binary(op, left, right):
-            return op in _HOST_OPS and _is_host(left) and _is_host(right)
-    return False
-
-
-def _host(expr: Expr) -> HostExpr:
-    match expr:
-        case Const(value, _):
-            return int(value)
-        case Extent(name) | Special(name):
-            return name
-        case Binary(op, left, right) if op in _HOST_OPS:
-            return [op, _host(left), _host(right)]
-    raise IRError(f"the host cannot compute {print_expr(expr)}; a launch uses extents, sm_count and + - * // % min max")
-
-
-def _arithmetic(program: Program) -> tuple[HostExpr, ...]:
-    """The largest integer expressions over extents alone that roles compute, in order of first use."""
-    found: dict[str, HostExpr] = {}
-
-    def note(node: Any) -> Any:
-        """Take the largest host expressions; `rebuild` goes no deeper where something is returned."""
-        if not (isinstance(node, Binary) and _is_host(node)):
-            return None
-        if any(isinstance(e, Extent) for e in walk_expr(node)):
-            found.setdefault(print_expr(node), _host(node))
-        return node
-
-    for body in program.roles:
-        rebuild(body.body, note)
-    return tuple(found.values())

@@ -68,7 +68,7 @@ __device__ __forceinline__ void finish(watch w) {{
   atomicAdd(w.finished + blockIdx.x, 1u);
   const uint64_t start = now();
   while (*(volatile uint32_t *)(w.finished + blockIdx.x) != blockDim.x / 32) {{
-    if (now() - start > w.limit) give_up(w, 2, 0, 0, 0, 0, 0, 0);
+    if (now() - start > w.limit) give_up(w, 2, {END}u, 0, 0, 0, 0, 0);
     __nanosleep(1000);
   }}
 }}"""
@@ -173,7 +173,8 @@ def decode_stuck(words: Sequence[int], roles: Sequence[RolePlace], statements: S
 def decode_places(
     words: Sequence[int], roles: Sequence[RolePlace], statements: Sequence[Statement], *, ctas: int, warps: int
 ) -> tuple[Place, ...]:
-    """Where every warp was last seen, for the CTAs with an unfinished warp; lane 0 has a place of its own."""
+    """Where every warp that had not reached its end was last seen, in order of CTA and warp; lane 0 has a place of its
+    own. CTAs that had not started are left out, all their places being empty."""
     places: list[Place] = []
     for cta in range(ctas):
         found = []
@@ -181,6 +182,6 @@ def decode_places(
             for rest in (0, 1):
                 at = HEAD_WORDS + PLACE_WORDS * (2 * (cta * warps + warp) + rest)
                 found.append(_place(roles, statements, cta, warp, rest == 0, words[at : at + PLACE_WORDS]))
-        if any(p.path != "end" for p in found):
-            places += found
+        if any(p.path for p in found):
+            places += [p for p in found if p.path != "end"]
     return tuple(places)

@@ -5,8 +5,8 @@
 
 A request folder holds `request.json` (see `Request`), the cubin, and input arrays if it names any. The worker writes
 `result.json` beside it, and output arrays when asked. It needs NumPy, ml_dtypes and cuda-bindings, and exits 0 when
-there is a result, whatever the outcome; 2 for a request that it cannot read; 3 when the machine cannot run it (no GPU, an old
-driver, another architecture).
+there is a result, whatever the outcome; 2 for a request that it cannot read; 3 when the machine cannot run it (no GPU,
+an old driver, another architecture).
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class _Failed(Exception):
             "places": [],
         }
         if watchdog and self.report["outcome"] == "hang":
-            self.report["places"] = [str(p) for p in watchdog.places()[:_PLACES]]
+            self.report["places"] = [{**asdict(p), "text": str(p)} for p in watchdog.places()[:_PLACES]]
 
 
 def _inputs(folder: Path, plan: LaunchPlan, case: Case) -> dict[str, Array | None]:

@@ -204,7 +204,7 @@ def _hangs(folder: Path, report: Any) -> list[str]:
             at = f"{p['role']}[{p['instance']}] {p['op']}({p['barrier']}[{stuck['slot']}], {stuck['parity']})"
             where = f"{stuck['kind']}: {at} {p['path']} {p['loops']}"
         elif result.get("places"):
-            where = result["places"][0]
+            where = result["places"][0]["text"]
         elif result.get("error"):
             where = result["error"]["text"]
         elif result:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
 
 
-# Lane l gives the address of row l % 8 of matrix l / 8; the matrices are rows 0-7 and 8-15 of 8 columns, then of 8 more.
+# Lane l gives the address of row l % 8 of matrix l / 8; matrices are rows 0-7 and 8-15 of 8 columns, then of 8 more.
 STORE = """
 template <int N, int pitch, typename T>  // N instructions of 16 columns, rows `pitch` bytes apart
 __device__ __forceinline__ void NAME(const T *x, uint32_t to, int32_t warp_id, int32_t lane_id) {
