@@ -178,7 +178,9 @@ def _judged(pack: Pack, entry: Locked | None) -> Pack:
         now = f"{pack.distribution} {pack.version}, {pack.sha256[:12]}"
         return replace(pack, state=State.CHANGED, problem=f"changed since it was locked: was {was}, is {now}")
     if pack.kind == "code" and not entry.trusted:
-        return replace(pack, state=State.UNTRUSTED, problem=f"brings code: cake packs trust {pack.name}@{pack.sha256}")
+        return replace(
+            pack, state=State.UNTRUSTED, problem=f"brings code: cake packs trust {pack.name} --sha256 {pack.sha256}"
+        )
     return replace(pack, state=State.LOADED)
 
 
