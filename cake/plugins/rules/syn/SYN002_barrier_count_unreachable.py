@@ -4,11 +4,13 @@ Rule(
     category="program-safety",
     since="0.1",
     finding="""
-        shared(Bar, Role) :- syncs(X, Bar, _, _), op(X, _, Other), syncs(Y, Bar, _, _), op(Y, _, Role), Other != Role.
+        shared(Bar, Role) :-
+            syncs(X, Bar, _, _), op(X, _, Other), syncs(Y, Bar, _, _), op(Y, _, Role), Other != Role.
+        together(Sync, Bar, Threads, N) :-
+            syncs(Sync, Bar, Threads, _), barrier(Bar, "named", _, N, _, _), not one_lane(Sync), not varying(Sync).
+        finding(Sync, Bar, Threads, N) :- together(Sync, Bar, Threads, N), Threads > N.
         finding(Sync, Bar, Threads, N) :-
-            syncs(Sync, Bar, Threads, _), barrier(Bar, "named", _, N, _, _), Threads > N.
-        finding(Sync, Bar, Threads, N) :-
-            syncs(Sync, Bar, Threads, _), barrier(Bar, "named", _, N, _, _), Threads < N,
+            together(Sync, Bar, Threads, N), Threads < N,
             op(Sync, _, Role), role(Role, _, 1, _), not shared(Bar, Role).
     """,
     message="{Sync} brings {Threads} threads of {Sync.role} to {Bar}, which opens at {N}",
@@ -21,6 +23,6 @@ Rule(
     evidence=(
         "PTX ISA, barrier: the thread count must be the number of participating threads, a multiple of the warp size",
     ),
-    bad=("bad.cake",),
+    bad=("bad.cake", "too_many.cake"),
     good=("good.cake",),
 )

@@ -17,6 +17,6 @@ Rule(
     evidence=(
         "PTX ISA, barrier, stmatrix, wgmma, setmaxnreg: .aligned needs all threads of the warp at one instruction",
     ),
-    bad=("bad.cake",),
+    bad=("bad.cake", "one_lane.cake"),
     good=("good.cake",),
 )
