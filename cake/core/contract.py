@@ -58,9 +58,12 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What `contract.toml` says. `correctness`, `performance` and `simulator` are lists of extents; `flops` and `bytes`
-    expressions of the least work that any kernel for this problem does, from which the physical floor follows; `peers`
-    names of the oracle's functions to time against."""
+    """What `contract.toml` says.
+
+    `correctness`, `performance`, `simulator` and `mutation` are lists of extents, the last for broken variants (its first
+    is what the simulator labels). `flops` and `bytes` are the least work that any kernel for this problem does, as
+    expressions; the physical floor follows from them. `peers` names the oracle's functions to time against.
+    """
 
     kernel: str
     summary: str
@@ -71,6 +74,7 @@ class Contract:
     correctness: tuple[Extents, ...]
     performance: tuple[Extents, ...]
     simulator: tuple[Extents, ...]
+    mutation: tuple[Extents, ...]
     distributions: tuple[Distribution, ...]
     tolerance: Tolerance
     flops: str
@@ -120,6 +124,7 @@ def _contract(data: Mapping[str, Any]) -> Contract:
         correctness=_shapes(shapes["names"], shapes["correctness"]),
         performance=_shapes(shapes["names"], shapes["performance"]),
         simulator=_shapes(shapes["names"], shapes["simulator"]),
+        mutation=_shapes(shapes["names"], shapes["mutation"]),
         distributions=distributions,
         tolerance=Tolerance(**data["tolerance"]),
         flops=floor["flops"],

@@ -11,29 +11,30 @@ import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
 from time import perf_counter
 from typing import Any, Final
 
+import numpy as np
+
 from cake.core.corpus import CorpusKernel
 from cake.core.edits import Edit, edits
+from cake.core.errors import CakeError
+from cake.core.events import GlobalBox, Read, Start
 from cake.core.evidence import EvidenceWriter, Origin, Record
 from cake.core.inputs import Array, generate
-from cake.core.ir import Program, Tensor
+from cake.core.ir import OpStmt, Program, Tensor, walk
 from cake.core.printer import print_program
 from cake.core.programs import text_hash
-from cake.core.sim.result import SimResult, Stuck
+from cake.core.sim import FIXED, Simulator, Stuck
 
 #: The distribution of a mutant's inputs: sums of up to 2**17 products stay exact in f32.
 WHOLE_NUMBERS: Final = ("integers", {"low": -8, "high": 8})
 
-#: (order, seed) of the simulations that one label rests on: effects as early, as late and as mixed as they may come.
-SCHEDULES: Final = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2))
-
-#: What a trap's reason says when it is no illegal instruction.
-_TRAPS: Final = {"align": "misaligned_address", "outside": "illegal_address", "launch": "launch_failure"}
+#: Random orders that a label rests on, beside the simulator's fixed adversaries.
+RANDOM_ORDERS: Final = 4
 
 #: SMs that a mutant runs on, simulated and on the GPU: each CTA then has several tiles, even of a small problem.
 SMS: Final = 2
@@ -41,13 +42,16 @@ SMS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A program to label. `edit` is None for the unedited parents themselves; `text` is canonical, `name` its hash."""
+    """A program to label: a parent (`kind` is empty) or one edit of it. `text` is canonical, `name` its hash; `extents`
+    is the problem that the simulator labels, the first of the `shapes` that a GPU runs."""
 
     kernel: str
     config_name: str
     config: Mapping[str, int | float | bool | str]
     extents: Mapping[str, int]
+    shapes: tuple[Mapping[str, int], ...]
     scalars: Mapping[str, float]
+    outputs: tuple[str, ...]
     program: Program = field(repr=False)
     text: str = field(repr=False)
     name: str
@@ -62,21 +66,19 @@ class Mutant:
 
 
 def parents(kernels: Sequence[CorpusKernel]) -> list[Mutant]:
-    """Every configuration of every kernel, unedited, on the last simulator shape of its contract that it supports."""
+    """Every configuration of every kernel, unedited, on the mutation shapes of its contract that it supports."""
     found = []
     for kernel in kernels:
         for config in kernel.configs:
             constants = kernel.constants(config)
-            shapes = [s for s in kernel.contract.simulator if not kernel.contract.refusal(s, constants)]
+            shapes = [s for s in kernel.contract.mutation if not kernel.contract.refusal(s, constants)]
             if shapes:
                 program = kernel.program(config)
                 text = print_program(program)
                 name = text_hash(text)
-                found.append(
-                    Mutant(
-                        kernel.name, config, constants, shapes[-1], kernel.contract.scalars, program, text, name, name
-                    )
-                )
+                contract = kernel.contract
+                about = (kernel.name, config, constants, shapes[0], tuple(shapes), contract.scalars, contract.outputs)
+                found.append(Mutant(*about, program, text, name, name))
     return found
 
 
@@ -116,91 +118,89 @@ def _in_turn(lists: list[list[tuple[Mutant, Edit]]]) -> Iterator[tuple[Mutant, E
 def _mutant(item: tuple[Mutant, Edit]) -> Mutant:
     base, edit = item
     text = print_program(edit.program)
-    return Mutant(
-        base.kernel,
-        base.config_name,
-        base.config,
-        base.extents,
-        base.scalars,
-        edit.program,
-        text,
-        text_hash(text),
-        base.name,
-        edit.kind,
-        edit.path,
-        edit.detail,
+    return replace(
+        base,
+        program=edit.program,
+        text=text,
+        name=text_hash(text),
+        kind=edit.kind,
+        path=edit.path,
+        detail=edit.detail,
     )
 
 
 # ----------------------------------------------------------------------------------------------------- simulator labels
 
 
+def input_spec(seed: int) -> dict[str, Any]:
+    """How every tensor of a mutant is filled: a distribution of `cake.core.inputs`, and its seed."""
+    kind, parameters = WHOLE_NUMBERS
+    return {"kind": kind, "seed": seed, **parameters}
+
+
+def tensors_read(program: Program) -> frozenset[str]:
+    """Tensors that some statement reads; the others start poisoned."""
+    found = set()
+    for at in walk(program):
+        for event in at.stmt.op.events() if isinstance(at.stmt, OpStmt) else ():
+            cells = (event.cell,) if isinstance(event, Read) else event.reads if isinstance(event, Start) else ()
+            found |= {c.tensor.name for c in cells if isinstance(c, GlobalBox)}
+    return frozenset(found)
+
+
 def inputs_of(program: Program, extents: Mapping[str, int], scalars: Mapping[str, float], seed: int) -> dict[str, Any]:
-    """Whole-number inputs for every tensor, and the scalars; the same for a parent and its mutants."""
+    """Values for every tensor that the program reads, and the scalars; the same for a parent and its mutants."""
     kind, parameters = WHOLE_NUMBERS
     values: dict[str, Any] = dict(scalars)
     for tensor in program.of(Tensor):
-        shape = tuple(extents[d] if isinstance(d, str) else d for d in tensor.dims)
-        values[tensor.name] = generate(kind, parameters, shape, tensor.dtype.name, seed=seed, name=tensor.name)
+        if tensor.name in tensors_read(program):
+            shape = tuple(extents[d] if isinstance(d, str) else d for d in tensor.dims)
+            values[tensor.name] = generate(kind, parameters, shape, tensor.dtype.name, seed=seed, name=tensor.name)
     return values
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What the simulator says: an outcome (`unknown` when it cannot tell), where, and which schedules showed it."""
+    """What the simulator says: an outcome (`unknown` when it cannot tell), where, and which orders showed it."""
 
     outcome: str
     where: Stuck | None
     shown_by: tuple[str, ...]
     checksum: str
-    wall_s: float
+    wall_s: float = 0.0
 
 
-def simulate_under(program: Program, inputs: Mapping[str, Any], extents: Mapping[str, int]) -> list[SimResult]:
-    """The program under every schedule of `SCHEDULES`; stops early once one has shown a hang or a trap."""
-    from cake.core.sim import simulate
+def sum_of(outputs: Mapping[str, str]) -> str:
+    """One checksum of several outputs, from the sha256 of each one's bytes."""
+    if len(outputs) == 1:
+        return next(iter(outputs.values()))
+    return hashlib.sha256("".join(f"{n}={outputs[n]};" for n in sorted(outputs)).encode()).hexdigest()
 
-    results = []
-    for order, seed in SCHEDULES:
-        result = simulate(program, inputs, extents, order=order, seed=seed, sms=SMS)
-        results.append(result)
+
+def checksum(outputs: Mapping[str, Array], names: Sequence[str]) -> str:
+    """The checksum of the outputs called `names`; an output that a mutant no longer writes counts as empty."""
+    data = {n: np.ascontiguousarray(outputs[n]).tobytes() if n in outputs else b"" for n in names}
+    return sum_of({n: hashlib.sha256(d).hexdigest() for n, d in data.items()})
+
+
+def label(
+    program: Program, inputs: Mapping[str, Any], extents: Mapping[str, int], outputs: Sequence[str], reference: str
+) -> Label:
+    """Simulate under adversarial orders and compare with the checksum `reference`. A hang or a trap in any order is the
+    outcome; wrong outputs are a mismatch, or nondeterminism when orders disagree with each other."""
+    orders = [*FIXED, *(("random", seed) for seed in range(RANDOM_ORDERS))]
+    simulator = Simulator(program)
+    sums: dict[str, str] = {}
+    for order, seed in orders:
+        result = simulator.run(inputs, extents, order=order, seed=seed, sms=SMS)
+        name = f"{order}/{seed}"
         if result.outcome != "ok":
-            break
-    return results
-
-
-def checksum(outputs: Mapping[str, Array]) -> str:
-    """sha256 over the outputs' bytes, by name."""
-    digest = hashlib.sha256()
-    for name in sorted(outputs):
-        digest.update(name.encode() + b"\0" + outputs[name].tobytes())
-    return digest.hexdigest()
-
-
-def label(results: Sequence[SimResult], reference: str) -> tuple[str, Stuck | None, tuple[str, ...]]:
-    """Outcome, place and telling schedules of simulations whose outputs should have the checksum `reference`."""
-    for result in results:
-        if result.outcome != "ok":
-            outcome = _trap(result) if result.outcome == "trap" else result.outcome
-            return outcome, result.where, (f"{result.order}/{result.seed}",)
-    sums = {f"{r.order}/{r.seed}": checksum(r.outputs) for r in results}
+            fault = result.where.fault if result.where and result.outcome == "trap" else ""
+            return Label(fault or result.outcome, result.where, (name,), "")
+        sums[name] = checksum(result.outputs, outputs)
     wrong = tuple(name for name, value in sums.items() if value != reference)
-    if not wrong:
-        return "ok", None, ()
-    return ("nondeterminism" if len(set(sums.values())) > 1 else "mismatch"), None, wrong
-
-
-def _trap(result: SimResult) -> str:
-    """A trap's outcome, by the words of its reason."""
-    reason = result.where.reason if result.where else ""
-    for word, outcome in (
-        ("align", "misaligned_address"),
-        ("outside", "illegal_address"),
-        ("launch", "launch_failure"),
-    ):
-        if word in reason:
-            return outcome
-    return "illegal_instruction"
+    differ = len(set(sums.values())) > 1
+    return Label("nondeterminism" if differ else "mismatch" if wrong else "ok", None, wrong, next(iter(sums.values())))
 
 
 class Labeller:
@@ -214,26 +214,28 @@ class Labeller:
     def _simulated_parent(self, name: str) -> str:
         base = self.bases[name]
         inputs = inputs_of(base.program, base.extents, base.scalars, self.seed)
-        results = simulate_under(base.program, inputs, base.extents)
-        sums = {checksum(r.outputs) for r in results}
-        if len(sums) != 1 or any(r.outcome != "ok" for r in results):
-            raise RuntimeError(f"{base.kernel} {base.config_name} is no reference: {[r.outcome for r in results]}")
-        return sums.pop()
+        eager = Simulator(base.program).run(inputs, base.extents, sms=SMS)
+        reference = checksum(eager.outputs, base.outputs)
+        found = label(base.program, inputs, base.extents, base.outputs, reference)
+        if found.outcome != "ok":
+            raise CakeError(f"{base.kernel} {base.config_name} is no reference: simulated, it is a {found.outcome}")
+        return reference
 
     def __call__(self, mutant: Mutant) -> Label:
         """Simulate one mutant. Its parent is simulated once."""
         reference = self._reference(mutant.parent)
-        base = self.bases[mutant.parent]
-        inputs = inputs_of(base.program, base.extents, base.scalars, self.seed)
         start = perf_counter()
-        results = simulate_under(mutant.program, inputs, mutant.extents)
-        outcome, where, shown_by = label(results, reference)
-        return Label(outcome, where, shown_by, checksum(results[0].outputs), perf_counter() - start)
+        try:
+            inputs = inputs_of(mutant.program, mutant.extents, mutant.scalars, self.seed)
+            found = label(mutant.program, inputs, mutant.extents, mutant.outputs, reference)
+        except (ValueError, KeyError, ArithmeticError, IndexError):  # what cannot be simulated at all has no label
+            found = Label("unknown", None, (), "")
+        return replace(found, wall_s=perf_counter() - start)
 
 
 def simulator_record(mutant: Mutant, found: Label, seed: int) -> Record:
     """The evidence record of a simulator label."""
-    diagnostics: tuple[Mapping[str, Any], ...] = ({"kind": "schedules", "shown_by": list(found.shown_by)},)
+    diagnostics: tuple[Mapping[str, Any], ...] = ({"kind": "orders", "shown_by": list(found.shown_by)},)
     if found.where is not None:
         diagnostics += (stuck_diagnostic(found.where),)
     return Record(
