@@ -78,11 +78,11 @@ class RandomOrder(Order):
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._priorities: dict[int, float] | None = {} if self._random.random() < 0.5 else None
-        chances = (0.0, 0.5, 1.0)
-        self._early_copies = self._random.choice(chances)
-        self._early_groups = self._random.choice(chances)
-        self._hidden = self._random.choice(chances)
-        self._nudge = self._random.choice((0.0, 0.02, 0.2))
+        # Copies that refill a buffer early and readers that come late expose more than the reverse.
+        self._early_copies = self._random.choice((0.0, 0.5, 1.0, 1.0))
+        self._early_groups = self._random.choice((0.0, 0.0, 0.5, 1.0))
+        self._hidden = self._random.choice((0.0, 0.5, 1.0))
+        self._nudge = self._random.choice((0.0, 0.0, 0.02, 0.2))
 
     def pick(self, ready: Sequence[Machine]) -> int:
         """Uniform, or the highest of priorities that are redrawn now and then."""

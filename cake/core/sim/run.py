@@ -20,12 +20,13 @@ from cake.core.sim.values import convert, numpy_type, poison
 
 #: Primitives and loop iterations that one CTA may execute: far above any terminating kernel at simulated sizes.
 MAX_STEPS: Final = 2_000_000
-#: The fixed adversaries: each starves other agents, and lets other effects come late, than the ones before it.
+#: The fixed adversaries: they differ in whom they starve and in which effects they let come late.
 FIXED: Final[tuple[tuple[OrderName, int], ...]] = (
     ("eager", 0),
     ("lazy", 0),
     ("lazy", EARLY_COPIES),
     ("lazy", LAST_FIRST),
+    ("lazy", EARLY_COPIES | LAST_FIRST),
     ("lazy", EARLY_COPIES | EARLY_GROUPS),
 )
 
