@@ -152,17 +152,24 @@ def literal(value: int | float | bool, dtype: DType) -> str:
 def _float(value: float) -> str:
     if math.isnan(value):
         return "__uint_as_float(0x7fc00000u)"
-    if math.isinf(value):
+    if math.isinf(_f32(value)):
         return f"__uint_as_float({'0x7f800000u' if value > 0 else '0xff800000u'})"
-    text = str(np.float32(value))
+    text = str(_f32(value))
     return f"{text if '.' in text or 'e' in text else text + '.0'}f"
+
+
+def _f32(value: float) -> np.float32:
+    """`value` rounded to f32; what is too large is infinite."""
+    with np.errstate(over="ignore"):
+        return np.float32(value)
 
 
 def half_bits(value: float, dtype: DType) -> int:
     """The bits of `value` rounded to the nearest `f16` or `bf16`, ties to even."""
     if dtype == F16:
-        return int(np.float16(value).view(np.uint16))
-    bits = int(np.float32(value).view(np.uint32))
+        with np.errstate(over="ignore"):
+            return int(np.float16(value).view(np.uint16))
+    bits = int(_f32(value).view(np.uint32))
     if math.isnan(value):
         return (bits >> 16) | 0x40
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 & 0xFFFF

@@ -7,7 +7,7 @@ role's code back to a line of the program's canonical text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cake.core import watchdog as dog
@@ -19,7 +19,6 @@ from cake.core.ir import (
     Barrier,
     Break,
     Declare,
-    Expr,
     For,
     FragmentType,
     If,
@@ -34,10 +33,7 @@ from cake.core.ir import (
     Stmt,
     Tensor,
     TensorMap,
-    Var,
-    bodies,
     walk,
-    walk_expr,
 )
 from cake.core.lower_plan import launch_plan, loops_around, statement
 from cake.core.plan import LaunchPlan
@@ -222,7 +218,7 @@ class _Writer:
         at = -1
         for line in lines:
             want = self.lines.get(line.path, at)
-            if want != at and line.text != "}":
+            if want != at and line.text not in ("}", "else {"):
                 self._put(f'#line {want} "{ROOT}{self.program.name}.cake"')
                 at = want
             self._put(f"{'  ' * line.depth}{line.text}")
@@ -235,6 +231,7 @@ class _Writer:
         c.begin_role()
         self._stmts(body.body, f"{body.role.name}:", 0)
         if self.watchdog:
+            c.statement("", "")
             c.line("cake::finish(cake_watch);")
         return c.lines, c.specials
 
@@ -278,27 +275,12 @@ class _Writer:
         c.line(f"{f'{c.ctype(target.type)} ' if stmt.declare else ''}{cpp_name(target.name)} = {c.expr(stmt.value)};")
 
     def _for(self, stmt: For, path: str) -> None:
+        # A body assigns neither the variable nor what bounds it (`cake.core.scope`), so C's loop is `range`.
         c, name = self.emitter, cpp_name(stmt.var.name)
-        assigned = {v.name for s in _below(stmt.body) for v in _targets(s)}
-        start, stop, step = (
-            self._bound(e, i, assigned, path) for i, e in enumerate((stmt.start, stmt.stop, stmt.step))
-        )
-        kept = stmt.var.name in assigned  # `range` counts on, whatever the body does to its variable
-        counter = f"cake_counter_{self.index[path]}" if kept else name
+        start, stop, step = c.expr(stmt.start), c.expr(stmt.stop, 10), c.expr(stmt.step)
         c.pragma("#pragma unroll 1")
-        with c.block(f"for (int32_t {counter} = {start}; {counter} < {stop}; {counter} += {step})"):
-            if kept:
-                c.line(f"int32_t {name} = {counter};")
+        with c.block(f"for (int32_t {name} = {start}; {name} < {stop}; {name} += {step})"):
             self._stmts(stmt.body, path + ".", 0)
-
-    def _bound(self, bound: Expr, number: int, assigned: set[str], path: str) -> str:
-        """A loop bound's text. One that the body could change is evaluated once, before the loop, as `range` does."""
-        text = self.emitter.expr(bound, 10)
-        if not any(isinstance(e, Var) and e.name in assigned for e in walk_expr(bound)):
-            return text
-        name = f"cake_bound_{self.index[path]}_{number}"
-        self.emitter.line(f"const int32_t {name} = {text};")
-        return name
 
     def _place(self, path: str) -> str:
         """Arguments that say where a statement stands: the watch, its number, up to three loop counters."""
@@ -315,22 +297,6 @@ def _blocks(event: Event) -> bool:
         case Registers(increase=increase):
             return increase
     return False
-
-
-def _below(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
-    for stmt in stmts:
-        yield stmt
-        for nested in bodies(stmt):
-            yield from _below(nested)
-
-
-def _targets(stmt: Stmt) -> tuple[Var, ...]:
-    match stmt:
-        case Assign(target=target):
-            return (target,)
-        case OpStmt(out=Var() as out):
-            return (out,)
-    return ()
 
 
 def _warps(program: Program, role: Role) -> str:
