@@ -230,12 +230,8 @@ def simpler(expr: Expr) -> tuple[Expr, ...]:
         return ()
     kind = expr.type
     assert not isinstance(kind, FragmentType)
-    constants: tuple[Expr, ...] = (Const(0, kind), Const(1, kind))
-    if kind.kind == "bool":
-        constants = (Const(True, kind), Const(False, kind))
-    elif kind.kind == "float":
-        constants = (Const(0.0, kind), Const(1.0, kind))
-    found: list[Expr] = list(constants)
+    constants = {"bool": (True, False), "float": (0.0, 1.0)}.get(kind.kind, (0, 1))
+    found: list[Expr] = [Const(value, kind) for value in constants]
     for name in SPECIALS:
         special = Special(name)
         if any(n == special for n in nodes(expr)):

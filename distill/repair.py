@@ -1,0 +1,159 @@
+"""What a repair touches: the ops of the failing program at which a rule may flag it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cake.core.events import Commit, RegisterFence, Start, Timeline, WaitGroup
+from cake.core.ir import (
+    Assign,
+    Barrier,
+    Declare,
+    For,
+    OpStmt,
+    Role,
+    Smem,
+    Stmt,
+    Tensor,
+    TensorMap,
+    Var,
+    bodies,
+    walk,
+)
+from cake.core.tree import nodes
+from distill.pair import Item, Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Op paths of the failing program. `direct` are ops that the repair changes, removes, or feeds (through a variable
+    or a declaration); `near` are ops that use what an added op uses, or stand in a changed block."""
+
+    direct: tuple[str, ...]
+    near: tuple[str, ...]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every op at which a finding is in the right place."""
+        return frozenset((*self.direct, *self.near))
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """One item that differs: its path in the failing program (where it would stand, if it is missing there)."""
+
+    path: str
+    item: Item
+
+
+def touched(p: Pair) -> Touched:
+    """The ops that turn up in the difference of a pair; all ops when the difference names none."""
+    ops = {x.path: x.stmt for x in walk(p.bad) if isinstance(x.stmt, OpStmt)}
+    direct: dict[str, None] = {}
+    near: dict[str, None] = {}
+    for old, _ in p.declared:
+        for path, op in ops.items():
+            if _refers(op, old.name) or (isinstance(old, Role) and path.startswith(f"{old.name}:")):
+                direct.setdefault(path)
+    for found in _differences(p):
+        bad, good = found.item.bad, found.item.good
+        role = found.path.partition(":")[0] + ":"
+        if bad is not None:
+            for path in _ops_at(found.path, ops):
+                direct.setdefault(path)
+        for side in (bad, good):
+            match side:
+                case Assign(target=target) | Declare(target=target):
+                    for path, op in ops.items():
+                        if path.startswith(role) and _mentions(op, target):
+                            direct.setdefault(path)
+        if good is not None and bad is None:
+            for used in _things(good):
+                for path, op in ops.items():
+                    if used in _things(op):
+                        near.setdefault(path)
+            for path in _after(found.path, ops):
+                near.setdefault(path)
+    rest = tuple(x for x in near if x not in direct)
+    if not direct and not rest:
+        return Touched((), tuple(ops))
+    return Touched(tuple(direct), rest)
+
+
+def _differences(p: Pair) -> Iterator[_Difference]:
+    for role, items in p.items:
+        yield from _walk(items, f"{role}:", 0)
+
+
+def _walk(items: Sequence[Item], prefix: str, base: int) -> Iterator[_Difference]:
+    at = base
+    for item in items:
+        path = f"{prefix}{at}"
+        if item.nested and item.bad is not None and item.good is not None:
+            if _header(item.bad) != _header(item.good):
+                yield _Difference(path, item)
+            offset = 0
+            for nested in item.nested:
+                yield from _walk(nested, f"{path}.", offset)
+                offset += sum(i.bad is not None for i in nested)
+        elif not item.same:
+            yield _Difference(path, item)
+        at += item.bad is not None
+
+
+def _header(stmt: Stmt) -> object:
+    """A block without its contents."""
+    match stmt:
+        case For(var=var, start=start, stop=stop, step=step):
+            return (var, start, stop, step)
+    return getattr(stmt, "condition", None)
+
+
+def _ops_at(path: str, ops: dict[str, OpStmt]) -> list[str]:
+    return [p for p in ops if p == path or p.startswith(f"{path}.")]
+
+
+def _after(path: str, ops: dict[str, OpStmt]) -> list[str]:
+    """The first op at or behind a path in its role."""
+    role = path.partition(":")[0] + ":"
+    behind = [p for p in ops if p.startswith(role) and _key(p) >= _key(path)]
+    return behind[:1]
+
+
+def _key(path: str) -> tuple[int, ...]:
+    return tuple(int(x) for x in path.partition(":")[2].split("."))
+
+
+def _refers(stmt: Stmt, name: str) -> bool:
+    kinds = Smem | TensorMap | Barrier | Tensor
+    return any(isinstance(n, kinds) and n.name == name for n in nodes(stmt))
+
+
+def _mentions(stmt: Stmt, var: Var) -> bool:
+    return any(n == var for n in nodes(stmt))
+
+
+def _things(stmt: Stmt) -> frozenset[object]:
+    """What an op works on: regions, barriers and timelines."""
+    found: set[object] = set()
+    for inner in _flat(stmt):
+        if isinstance(inner, OpStmt):
+            found |= {n.name for n in nodes(inner) if isinstance(n, Smem | Barrier)}
+            found |= {
+                _timeline(e).name
+                for e in inner.op.events()
+                if isinstance(e, Start | Commit | WaitGroup | RegisterFence)
+            }
+    return frozenset(found)
+
+
+def _timeline(event: Start | Commit | WaitGroup | RegisterFence) -> Timeline:
+    return event.timeline
+
+
+def _flat(stmt: Stmt) -> Iterator[Stmt]:
+    yield stmt
+    for body in bodies(stmt):
+        for inner in body:
+            yield from _flat(inner)
