@@ -1,0 +1,510 @@
+"""From a role's body to the flat code of one strand: an act for each event, jumps for control.
+
+Thread masks are resolved here. `one_lane`, and conditions on thread indices alone, decide which threads execute a
+statement; threads of one warp that always execute the same statements form a knower. Conditions that are equal for all
+threads branch: on kept values at run time, on extents and launch values through a choice that strands share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cake.core import explore_sync as sync
+from cake.core import explore_touch as touches
+from cake.core.events import (
+    Arrive,
+    Cell,
+    Collective,
+    Commit,
+    Converge,
+    Event,
+    Expect,
+    Fence,
+    GlobalBox,
+    Opaque,
+    Read,
+    RegisterFence,
+    Registers,
+    Start,
+    Sync,
+    SyncArrive,
+    Wait,
+    WaitGroup,
+    Write,
+)
+from cake.core.explore_control import Control, Header, Scope
+from cake.core.explore_forms import number
+from cake.core.explore_machine import CHOICE, Act, Machine, Number, Site
+from cake.core.explore_state import Knower, LoopInfo, State, Strand
+from cake.core.explore_values import Unresolved, Values
+from cake.core.explore_vars import Kind, Variables, fragment_parts, has_effect, names_in, statements, view_exprs
+from cake.core.ir import (
+    Assign,
+    BarrierRef,
+    Break,
+    Declare,
+    Expr,
+    For,
+    FragmentType,
+    If,
+    OneLane,
+    OpStmt,
+    Part,
+    Stmt,
+    Var,
+    View,
+    bodies,
+)
+from cake.core.op import Frag
+from cake.core.order import Box, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a statement stands: the executing threads (a mask), what scalars are, the loops around it, where the
+    innermost one ends, and whether lanes of one warp may differ in reaching it."""
+
+    mask: int
+    scope: Scope
+    parents: tuple[Header, ...] = ()
+    exits: list[int] | None = None
+    varying: bool = False
+
+
+def thread_masks(stmts: Sequence[Stmt], values: Values, threads: int, mask: int) -> Iterator[int]:
+    """The masks of executing threads that occur in a body, as far as thread indices alone decide them."""
+    for stmt in stmts:
+        match stmt:
+            case OneLane(body=body):
+                yield mask & 1
+                yield from thread_masks(body, values, threads, mask & 1)
+            case If(condition=condition, then=then, other=other):
+                chosen = lanes_of(condition, values, threads)
+                inner = mask if chosen is None else mask & chosen
+                outer = mask if chosen is None else mask & ~chosen
+                yield inner
+                yield from thread_masks(then, values, threads, inner)
+                yield from thread_masks(other, values, threads, outer)
+            case For(body=body):
+                yield from thread_masks(body, values, threads, mask)
+
+
+def lanes_of(condition: Expr, values: Values, threads: int) -> int | None:
+    """The threads for which a condition on thread indices holds; None when something else decides."""
+    v = values.variables
+    if not v.varies(condition) or names_in(condition) or v.kind(condition) != Kind.CONCRETE:
+        return None
+    holds = values.value(condition, "")
+    return sum(1 << t for t in range(threads) if holds([], t))
+
+
+def knowers_of(strand: Strand, masks: Sequence[int], first: int) -> tuple[Knower, ...]:
+    """The coarsest groups of threads of one warp that every mask takes whole or not at all."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for t in range(strand.role.threads):
+        found.setdefault((t // 32, *(mask >> t & 1 for mask in masks)), []).append(t)
+    return tuple(Knower(first + i, strand.index, key[0], tuple(ts)) for i, (key, ts) in enumerate(found.items()))
+
+
+class Compiler:
+    """Compiles the body of one strand's role."""
+
+    def __init__(self, machine: Machine, strand: Strand, variables: Variables) -> None:
+        self.m, self.strand = machine, strand
+        self.values = Values(variables, strand.index, strand.instance, strand.role.warps)
+        self.control = Control(machine, strand, self.values)
+        self.code = strand.code
+        self.fragments: dict[str, int] = {}
+
+    def compile(self, body: Sequence[Stmt]) -> None:
+        """Fill the strand's code."""
+        scope = {"instance": number(self.strand.instance)}
+        self._block(body, f"{self.strand.role.name}:", 0, Context((1 << self.strand.role.threads) - 1, scope))
+
+    # --------------------------------------------------------------------------------------------------- statements
+
+    def _block(self, stmts: Sequence[Stmt], prefix: str, base: int, context: Context) -> Context:
+        for i, stmt in enumerate(stmts):
+            context = self._statement(stmt, f"{prefix}{base + i}", context)
+        return context
+
+    def _statement(self, stmt: Stmt, path: str, context: Context) -> Context:
+        match stmt:
+            case Assign():
+                return self._assign(stmt, path, context)
+            case Declare(target=target):
+                site = self._site(path, context)
+                whole = self._register_place(target)
+                self._emit(lambda after: touches.declare(self.m, site, whole, after))
+            case OpStmt():
+                return self._primitive(stmt, path, context)
+            case OneLane(body=body):
+                inner = self._block(body, f"{path}.", 0, replace(context, mask=context.mask & 1))
+                return replace(context, scope=inner.scope)
+            case If():
+                return self._if(stmt, path, context)
+            case For():
+                return self._for(stmt, path, context)
+            case Break():
+                exits, strand = context.exits, self.strand.index
+                if exits is None:
+                    self._fail(f"the break at {path} stands in no loop")
+                else:
+
+                    def leave(st: State, target: list[int] = exits) -> int:
+                        st.loops[strand] = st.loops[strand][:-1]
+                        return target[0]
+
+                    self.code.append(leave)
+        return context
+
+    def _assign(self, stmt: Assign, path: str, context: Context) -> Context:
+        target = stmt.target
+        if isinstance(target.type, FragmentType):
+            site = self._site(path, context)
+            self._touch_registers(site, fragment_parts(stmt.value), [target])
+            return context
+        parts = list(fragment_parts(stmt.value))
+        if parts:
+            self._touch_registers(self._site(path, context), parts, [])
+        slot = self.values.index.get(target.name)
+        if slot is not None:
+            self._store(target.name, slot, stmt.value, path, context.mask)
+        form = self.m.forms.of(stmt.value, context.scope) if target.type.kind in ("int", "uint", "bool") else None
+        return replace(context, scope={**context.scope, target.name: form})
+
+    def _store(self, name: str, slot: int, expr: Expr, path: str, mask: int) -> None:
+        strand, variables = self.strand.index, self.values.variables
+        value = self.values.value(expr, f"{name} at {path}")
+        demand = variables.kept[name]
+        fold = demand.fold if demand is not None else int
+        if name in variables.varying:
+            threads = range(self.strand.role.threads)
+
+            def each(after: int) -> Act:
+                def run(st: State) -> int:
+                    env = st.env[strand]
+                    old = env[slot]
+                    env[slot] = tuple(
+                        [fold(value(env, t)) if mask >> t & 1 else old[t] if old is not None else 0 for t in threads]
+                    )
+                    return after
+
+                return run
+
+            self._emit(each)
+            return
+
+        def one(after: int) -> Act:
+            def run(st: State) -> int:
+                env = st.env[strand]
+                env[slot] = fold(value(env, 0))
+                return after
+
+            return run
+
+        self._emit(one)
+
+    def _if(self, stmt: If, path: str, context: Context) -> Context:
+        variables = self.values.variables
+        if id(stmt) not in variables.effective:
+            return replace(context, scope=_without(context.scope, (*stmt.then, *stmt.other)))
+        chosen = lanes_of(stmt.condition, self.values, self.strand.role.threads)
+        if chosen is not None:
+            inner = replace(context, mask=context.mask & chosen, varying=context.varying or _splits_warp(chosen))
+            self._block(stmt.then, f"{path}.", 0, inner)
+            self._block(stmt.other, f"{path}.", len(stmt.then), replace(inner, mask=context.mask & ~chosen))
+            return replace(context, scope=_without(context.scope, (*stmt.then, *stmt.other)))
+        if variables.varies(stmt.condition):
+            self._fail(f"the condition at {path} differs between threads and iterations")
+            self._mark(stmt, path)
+            return context
+        at = LoopInfo(len(self.code), len(self.code) + 1)
+        test = self.control.condition(stmt.condition, path, context.scope, context.parents, at)
+        here = len(self.code)
+        otherwise, end = [0], [0]
+
+        def branch(st: State) -> int:
+            holds = test(st)
+            return CHOICE if holds is None else here + 1 if holds else otherwise[0]
+
+        self.code.append(branch)
+        self._block(stmt.then, f"{path}.", 0, context)
+        if stmt.other:
+            self.code.append(lambda st: end[0])
+        otherwise[0] = len(self.code)
+        self._block(stmt.other, f"{path}.", len(stmt.then), context)
+        end[0] = len(self.code)
+        return replace(context, scope=_without(context.scope, (*stmt.then, *stmt.other)))
+
+    def _for(self, stmt: For, path: str, context: Context) -> Context:
+        scope = _without(context.scope, stmt.body)
+        after_loop = replace(context, scope={**scope, stmt.var.name: None})
+        if not any(has_effect(s, self.values.variables) for s in stmt.body):
+            return after_loop
+        try:
+            header = self.control.header(stmt, path, context.scope, context.parents)
+        except Unresolved as reason:
+            self._fail(str(reason))
+            self._mark(stmt, path)
+            return after_loop
+        slot, strand = self.values.index.get(stmt.var.name), self.strand.index
+        demand = self.values.variables.kept.get(stmt.var.name)
+
+        def keep(st: State, counter: int) -> None:
+            if slot is not None:
+                st.env[strand][slot] = counter if demand is None else demand.fold(counter)
+
+        def leave(st: State) -> None:
+            if slot is not None:
+                st.env[strand][slot] = None
+
+        self.m.loops.setdefault(path, set()).add(header.way())
+        self.strand.loop_paths[header.cls.index] = path
+        header.info.first = len(self.code)
+        self.strand.infos[header.cls.index] = header.info
+        self._emit(lambda after: self.control.enter(header, keep, after))
+        head, exits = len(self.code), [0]
+        self.code.append(self.control.head(header, leave, head + 1, exits))
+        parents = (*context.parents, header)
+        inner = replace(context, scope={**scope, stmt.var.name: header.index}, parents=parents, exits=exits)
+        self._block(stmt.body, f"{path}.", 0, inner)
+        self.code.append(self.control.back(header, keep, head))
+        exits[0] = header.info.last = len(self.code)
+        return after_loop
+
+    # ------------------------------------------------------------------------------------------------------- events
+
+    def _primitive(self, stmt: OpStmt, path: str, context: Context) -> Context:
+        site = self._site(path, context)
+        self.m.threads.setdefault(path, {})[self.strand.index] = site.threads
+        reads = [
+            part
+            for name, kind in stmt.op.kinds.items()
+            if kind != Frag and isinstance(value := getattr(stmt.op, name), Expr)
+            for part in fragment_parts(value)
+        ]
+        events = stmt.op.events()
+        writes: list[Expr] = [e.cell for e in events if isinstance(e, Write) and isinstance(e.cell, Var | Part)]
+        if stmt.out is not None and isinstance(stmt.out.type, FragmentType):
+            writes.append(stmt.out)
+        reads += [e.cell for e in events if isinstance(e, Read) and isinstance(e.cell, Var | Part)]
+        if site.execs:
+            if reads:
+                self._touch_registers(site, reads, [])
+            scope = next((e.scope for e in events if isinstance(e, Collective)), "")
+            for event in events:
+                self._event(event, site, stmt.op.opname if scope else "")
+            if writes:
+                self._touch_registers(site, [], writes)
+        if stmt.out is not None:
+            return replace(context, scope={**context.scope, stmt.out.name: None})
+        return context
+
+    def _event(self, event: Event, site: Site, collective: str) -> None:
+        m = self.m
+        match event:
+            case Read(cell=View() as view):
+                target = self._target(view, site, event.by_warp)
+                self._emit(lambda after: touches.touch(m, site, target, False, collective, after))
+            case Write(cell=View() as view):
+                target = self._target(view, site, event.by_warp)
+                self._emit(lambda after: touches.touch(m, site, target, True, collective, after))
+            case Start():
+                self._start(event, site)
+            case Commit(timeline=timeline):
+                self._emit(lambda after: touches.commit(m, site, timeline, after))
+            case WaitGroup(timeline=timeline, pending=pending, sources_only=only):
+                self._emit(lambda after: touches.wait_group(m, site, timeline, pending, only, after))
+            case Arrive(barrier=ref):
+                slot = self._slot(ref, site)
+                self._emit(lambda after: sync.arrive(m, site, ref.barrier, slot, after))
+                if levels := sync.levels(m, site, arrived=ref.barrier):
+                    self._emit(lambda after: sync.count_arrival(m, site, levels, after))
+            case Expect(barrier=ref, bytes=amount):
+                slot = self._slot(ref, site)
+                self._emit(lambda after: sync.expect(m, site, ref.barrier, slot, amount, after))
+            case Wait(barrier=ref, parity=parity):
+                slot, bit = self._slot(ref, site), self.values.number(parity, f"the parity at {site.path}")
+                self._blocks(site, lambda st: f"{ref.barrier.name}[{slot(st)}] parity {bit(st) & 1}")
+                self._emit(lambda after: sync.wait(m, site, ref.barrier, slot, bit, after))
+            case Sync(barrier=ref) | SyncArrive(barrier=ref):
+                slot = self._slot(ref, site)
+                blocks = isinstance(event, Sync)
+                act, arrival = sync.sync_arrive(m, site, ref.barrier, slot, blocks, len(self.code) + 1)
+                self.code.append(act)
+                if blocks:
+                    self._blocks(site, lambda st: f"the threads of {ref.barrier.name}[{slot(st)}]")
+                    self._emit(lambda after: sync.sync_wait(m, ref.barrier, slot, arrival, after))
+            case Fence(proxy="async"):
+                self._emit(lambda after: touches.fence(m, site, after))
+            case RegisterFence(timeline=timeline):
+                self._emit(lambda after: touches.register_fence(m, site, timeline, after))
+            case Converge():
+                self._emit(lambda after: touches.converge(m, site, after))
+            case Registers(count=count, increase=increase):
+                if m.registers is not None:
+                    self._blocks(site, lambda st: f"{count} registers a thread, {st.pool} in the pool")
+                    self._emit(lambda after: sync.set_registers(m, site, count, increase, after))
+            case Opaque(reason=reason):
+                m.unknown(f"{reason}, at {site.path}")
+
+    def _start(self, event: Start, site: Site) -> None:
+        m = self.m
+        reads = [t for c in event.reads if (t := self._cell(c, site, False)) is not None]
+        writes = [t for c in event.writes if (t := self._cell(c, site, True)) is not None]
+        updates = None
+        if event.updates is not None:
+            updates = self.values.number(event.updates, f"whether {site.path} accumulates")
+        done = None
+        if event.done is not None:
+            ref = event.done
+            done = touches.Done(self._slot(ref, site), ref.barrier.name, event.bytes)
+            for target in writes:
+                if target.stages == ref.barrier.slots > 1:
+                    filled, at = target, done
+                    self._emit(lambda after: touches.completes_slot(m, site, filled, at, after))
+        self._emit(lambda after: touches.start(m, site, event.timeline, reads, writes, updates, done, after))
+
+    # ------------------------------------------------------------------------------------------------------- places
+
+    def _cell(self, cell: Cell, site: Site, write: bool) -> touches.Target | None:
+        """What an asynchronous operation touches. Global boxes are not compared; writing one is still an end to reach."""
+        if isinstance(cell, View):
+            return self._target(cell, site, False)
+        if isinstance(cell, GlobalBox):
+            if not write:
+                return None
+            place = self.m.memory.token_place(cell.tensor.name)
+            return touches.Target((), lambda st: [(place, site.execs)])
+        place = self._register_place(cell)
+        return touches.Target((), lambda st: [(place, site.execs)], fragment=self._fragment(cell))
+
+    def _target(self, view: View, site: Site, by_warp: bool) -> touches.Target:
+        exprs = view_exprs(view)
+        uses = self.values.uses(*exprs)
+        what = f"the view of {view.buffer.name} at {site.path}"
+        functions = [self.values.value(e, what) for e in exprs]
+        has_stage, strand, warps = view.stage is not None, self.strand.index, self.strand.role.warps
+        varies = any(self.values.variables.varies(e) for e in exprs)
+        memory = self.m.memory
+
+        def corner(st: State, thread: int) -> tuple[int, Box]:
+            numbers = [f(st.env[strand], thread) for f in functions]
+            stage = numbers.pop(0) if has_stage else 0
+            return stage, tuple([(c, c + n) for c, n in zip(numbers, view.shape, strict=True)])
+
+        def place_of(st: State, k: Knower) -> Place:
+            if varies:
+                corners = [corner(st, t) for t in k.threads]
+                stages = {s for s, _ in corners}
+                if len(stages) > 1:
+                    raise Unresolved(f"{what} has a stage that differs between threads")
+                lanes = tuple([box for _, box in corners])
+                boxes = tuple(sorted(set(lanes)))
+                return memory.shared_place(view.buffer, stages.pop(), boxes, lanes if len(boxes) > 1 else None)
+            stage, box = corner(st, k.threads[0])
+            if by_warp:
+                (low, high), rows = box[0], view.shape[0]
+                box = ((low + rows * k.warp // warps, low + rows * (k.warp + 1) // warps), *box[1:])
+            return memory.shared_place(view.buffer, stage, (box,), None)
+
+        def places(st: State) -> Sequence[tuple[Place, tuple[Knower, ...]]]:
+            found: dict[int, tuple[Place, list[Knower]]] = {}
+            for k in site.execs:
+                place = place_of(st, k)
+                if place.loose:
+                    text = f"{site} touches {view.buffer.name} outside its {view.buffer.stages} stages of its shape"
+                    self.m.first("outside", (site.path, view.buffer.name), st, text)
+                found.setdefault(id(place), (place, []))[1].append(k)
+            return [(place, tuple(ks)) for place, ks in found.values()]
+
+        stage_number: Number | None = None
+        if has_stage:
+            stage_number = self.values.number(view.stage, what)
+        return touches.Target(uses, places, view.buffer.name, view.buffer.stages, stage_number)
+
+    def _register_place(self, cell: Expr) -> Place:
+        fragment = cell.fragment if isinstance(cell, Part) else cell
+        assert isinstance(fragment, Var) and isinstance(fragment.type, FragmentType)
+        box = [(0, n) for n in fragment.type.shape]
+        if isinstance(cell, Part):
+            if cell.count is None:
+                box[0] = (cell.start, cell.start + 1)
+            else:
+                box[-1] = (cell.start, cell.start + cell.count)
+        return self.m.memory.register_place(fragment.name, self.strand.index, tuple(box))
+
+    def _fragment(self, cell: Expr) -> int:
+        name = cell.fragment.name if isinstance(cell, Part) else cell.name if isinstance(cell, Var) else ""
+        return 1 << self.fragments.setdefault(name, len(self.fragments))
+
+    def _touch_registers(self, site: Site, reads: Sequence[Expr] | Iterator[Expr], writes: Sequence[Expr]) -> None:
+        sources = list(dict.fromkeys(reads))
+        fragments = 0
+        for cell in (*sources, *writes):
+            fragments |= self._fragment(cell)
+        places = [self._register_place(c) for c in sources], [self._register_place(c) for c in writes]
+        self._emit(lambda after: touches.registers(self.m, site, *places, fragments, after))
+
+    # ------------------------------------------------------------------------------------------------------ plumbing
+
+    def _slot(self, ref: BarrierRef, site: Site) -> Number:
+        inner = self.values.number(ref.slot, f"the slot of {ref.barrier.name} at {site.path}")
+        slots, what = ref.barrier.slots, f"{site} names a slot of {ref.barrier.name} outside its {ref.barrier.slots}"
+
+        def checked(st: State) -> int:
+            number = inner(st)
+            if not 0 <= number < slots:
+                raise Unresolved(what)
+            return number
+
+        return checked if ref.slot is not None else inner
+
+    def _mark(self, stmt: Stmt, path: str) -> None:
+        """Everything in `stmt` is reached by some lanes only."""
+        offset = 0
+        for body in bodies(stmt):
+            for i, inner in enumerate(body):
+                self.m.lane_varying.add(f"{path}.{offset + i}")
+                self._mark(inner, f"{path}.{offset + i}")
+            offset += len(body)
+
+    def _site(self, path: str, context: Context) -> Site:
+        if context.varying:
+            self.m.lane_varying.add(path)
+        self.strand.paths.append(path)
+        execs = tuple(k for k in self.strand.knowers if context.mask >> k.threads[0] & 1)
+        return Site(self.strand, len(self.strand.paths) - 1, path, execs, context.mask.bit_count())
+
+    def _blocks(self, site: Site, what: Callable[[State], str]) -> None:
+        self.strand.waits[len(self.code)] = (site.path, what)
+
+    def _emit(self, make: Callable[[int], Act]) -> None:
+        self.code.append(make(len(self.code) + 1))
+
+    def _fail(self, reason: str) -> None:
+        def fail(st: State) -> int:
+            raise Unresolved(reason)
+
+        self.code.append(fail)
+
+
+def _splits_warp(mask: int) -> bool:
+    """Whether a mask takes some lanes of a warp and not others."""
+    while mask:
+        if mask & 0xFFFFFFFF not in (0, 0xFFFFFFFF):
+            return True
+        mask >>= 32
+    return False
+
+
+def _without(scope: Scope, stmts: Sequence[Stmt]) -> Scope:
+    """What is still known about scalars behind statements that may or may not have run."""
+    assigned = set()
+    for stmt in statements(stmts):
+        match stmt:
+            case Assign(target=Var(name=name)) | OpStmt(out=Var(name=name)) | For(var=Var(name=name)):
+                assigned.add(name)
+    return {**scope, **dict.fromkeys(assigned)}

@@ -1,0 +1,107 @@
+"""Kept values of one strand: expressions as closures over its environment, one slot for each kept scalar.
+
+A slot holds a number, or a tuple with one number for each thread where the scalar varies between threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from cake.core.explore_forms import OPERATORS
+from cake.core.explore_machine import Number
+from cake.core.explore_state import State
+from cake.core.explore_vars import Kind, Variables, names_in
+from cake.core.ir import Binary, Cast, Const, Expr, Special, Unary, Var, walk_expr
+from cake.core.ir import Select as SelectExpr
+
+Value: TypeAlias = Callable[[list[Any], int], int]  #: of the environment and a thread's number
+
+
+class Unresolved(Exception):
+    """A value that an effect depends on is not known: it comes from memory, or from an extent where only constants serve."""
+
+
+class Values:
+    """Compiles expressions for one strand."""
+
+    def __init__(self, variables: Variables, strand: int, instance: int, warps: int) -> None:
+        self.variables, self.strand, self.instance, self.warps = variables, strand, instance, warps
+        self.index = {name: i for i, name in enumerate(variables.kept)}
+
+    def uses(self, *exprs: Expr) -> tuple[int, ...]:
+        """Slots of the kept scalars in `exprs`."""
+        return tuple(sorted({self.index[n] for e in exprs for n in names_in(e) if n in self.index}))
+
+    def value(self, expr: Expr, what: str) -> Value:
+        """`expr` as a closure. Where it is not made of kept values alone, the closure raises Unresolved about `what`."""
+        if self.variables.kind(expr) != Kind.CONCRETE:
+            culprits = sorted(
+                {e.name for e in walk_expr(expr) if isinstance(e, Special | Var) and self.variables.kind(e) > 0}
+            )
+            why = f"{what} depends on {', '.join(culprits) or 'a problem extent'}"
+
+            def unresolved(env: list[Any], t: int) -> int:
+                raise Unresolved(why)
+
+            return unresolved
+        if not names_in(expr) and not self.variables.varies(expr):
+            constant = self._compile(expr)([], 0)
+            return lambda env, t: constant
+        return self._compile(expr)
+
+    def number(self, expr: Expr | None, what: str) -> Number:
+        """A value that is the same for all threads, as a function of the state; None is 0."""
+        if expr is None:
+            return lambda st: 0
+        value, strand = self.value(expr, what), self.strand
+        if self.variables.varies(expr):
+            why = f"{what} differs between threads"
+
+            def varying(st: State) -> int:
+                env = st.env[strand]
+                first = value(env, 0)
+                if any(value(env, t) != first for t in range(1, 32 * self.warps)):
+                    raise Unresolved(why)
+                return first
+
+            return varying
+        if isinstance(expr, Var):
+            i = self.index[expr.name]
+            return lambda st: st.env[strand][i]  # type: ignore[no-any-return]
+        if isinstance(expr, Const):
+            constant = int(expr.value)
+            return lambda st: constant
+        return lambda st: value(st.env[strand], 0)
+
+    def _compile(self, expr: Expr) -> Value:
+        match expr:
+            case Const(value=value):
+                constant = int(value)
+                return lambda env, t: constant
+            case Special(name="instance"):
+                instance = self.instance
+                return lambda env, t: instance
+            case Special(name="lane_id"):
+                return lambda env, t: t % 32
+            case Special(name="warp_id"):
+                return lambda env, t: t // 32
+            case Special(name="thread_id"):
+                return lambda env, t: t
+            case Var(name=name):
+                i = self.index[name]
+                if name in self.variables.varying:
+                    return lambda env, t: env[i][t]  # type: ignore[no-any-return]
+                return lambda env, t: env[i]  # type: ignore[no-any-return]
+            case Binary(op=op, left=left, right=right):
+                f, a, b = OPERATORS[op], self._compile(left), self._compile(right)
+                return lambda env, t: f(a(env, t), b(env, t))
+            case Unary(op=op, operand=operand):
+                a = self._compile(operand)
+                return (lambda env, t: -a(env, t)) if op == "-" else (lambda env, t: int(not a(env, t)))
+            case SelectExpr(condition=condition, then=then, other=other):
+                c, a, b = self._compile(condition), self._compile(then), self._compile(other)
+                return lambda env, t: a(env, t) if c(env, t) else b(env, t)
+            case Cast(operand=operand):
+                return self._compile(operand)
+        raise Unresolved(f"{expr} is no scalar")
