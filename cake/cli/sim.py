@@ -7,24 +7,27 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cake.cli.app import Verb
-from cake.cli.output import json_option, print_json, progress, style, table
+from cake.cli.output import json_option, plain, print_json, progress, style, table
 from cake.cli.programs import Subject, number_option, shape_option, subjects
 from cake.core.errors import CakeError, Exit
 from cake.core.ir import Scalar, Tensor
 
-#: What `--order all` runs: effects as early as they can be, as late as they can be, and at two seeded random times.
-ORDERS: Final = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2))
+if TYPE_CHECKING:
+    from cake.core.sim import OrderName
+
+#: Seeds of the random orders that `--order all` runs beside the simulator's fixed ones.
+RANDOM_SEEDS: Final = (1, 2)
 SHOWN: Final = {"ok": "green", "hang": "red", "trap": "red", "unknown": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What to simulate: extents, tensors and scalars by name."""
+    """What to simulate: extents, and the tensors that the program reads and its scalars by name."""
 
     extents: Mapping[str, int]
     values: Mapping[str, Any]
@@ -33,8 +36,8 @@ class Problem:
 @click.command(
     cls=Verb,
     examples={
-        "cake sim corpus/kernels/rmsnorm_bf16": "the contract's first simulator shape, in four orders",
-        "cake sim my_kernel.cake --shape M=64,N=128 --order lazy": "one order, on a shape of your own",
+        "cake sim corpus/kernels/rmsnorm_bf16": "the contract's first simulator shape, in eight orders",
+        "cake sim my_kernel.cake --shape M=64,N=128 --order lazy/3": "one order, on a shape of your own",
         "cake sim my_kernel.cake --shape M=2,N=32 --out run.npz": "keep inputs and outputs, to look at with NumPy",
     },
 )
@@ -44,12 +47,12 @@ class Problem:
 @click.option("--scalar", metavar="eps=..", help="Values of scalar parameters (default: the contract's, or 1).")
 @click.option(
     "--order",
-    type=click.Choice(["all", "eager", "lazy", "random"]),
     default="all",
+    metavar="all|eager|lazy[/N]|random[/N]",
     show_default=True,
-    help="When asynchronous effects land.",
+    help="When asynchronous effects land, and who goes first.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs and of a random order.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs.")
 @click.option("--sms", type=click.IntRange(1), default=2, show_default=True, help="SMs of the simulated device.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write inputs and outputs to this .npz.")
 @json_option
@@ -70,64 +73,67 @@ def sim(
     missing wait shows as a wrong output. A hang names the barrier that everyone waits for. Exits 1 unless every order
     ends, and all orders give the same bytes.
     """
-    from cake.core.sim import simulate
+    from cake.core.sim import Simulator
 
     subject = subjects(path, config or "all")[0]
     problem = problem_of(subject, shape_option(shape), number_option(scalar), seed)
-    runs = ORDERS if order == "all" else ((order, seed),)
+    orders = order_option(order)
+    simulator = Simulator(subject.program)
     results = []
-    with progress("simulating", len(runs)) as step:
-        for kind, run_seed in runs:
-            done = simulate(subject.program, problem.values, problem.extents, order=kind, seed=run_seed, sms=sms)
-            results.append((kind, run_seed, done))
+    with progress("simulating", len(orders)) as step:
+        for kind, variant in orders:
+            results.append(simulator.run(problem.values, problem.extents, order=kind, seed=variant, sms=sms))
             step(kind)
     if out is not None:
-        _save(out, problem.values, results[0][2].outputs)
-    digests = [digest(done.outputs) for _, _, done in results]
-    finished = [d for d, (_, _, done) in zip(digests, results, strict=True) if done.outcome == "ok"]
-    differ = len(set(finished)) > 1
+        _save(out, problem.values, results[0].outputs)
+    digests = [digest(done.outputs) for done in results]
+    differ = len({d for d, done in zip(digests, results, strict=True) if done.outcome == "ok"}) > 1
     if as_json:
-        rows = [
+        runs = [
             {
-                "order": kind,
-                "seed": run_seed,
+                "order": f"{done.order}/{done.seed}",
                 "outcome": done.outcome,
-                "where": str(done.where) if done.where else None,
-                "path": done.where.path if done.where else None,
-                "barrier": done.where.barrier if done.where else None,
+                "where": plain(done.where),
                 "steps": done.steps,
                 "outputs_sha256": d,
                 "notes": done.notes,
             }
-            for d, (kind, run_seed, done) in zip(digests, results, strict=True)
+            for d, done in zip(digests, results, strict=True)
         ]
         document = {"kernel": subject.name, "config": subject.config, "extents": dict(problem.extents), "sms": sms}
-        print_json(document | {"runs": rows, "orders_differ": differ})
+        print_json(document | {"runs": runs, "orders_differ": differ})
     else:
         at = ", ".join(f"{name}={value}" for name, value in problem.extents.items())
         click.echo(f"{subject.label}, {at}, {sms} SMs")
-        rows_ = [
-            (
-                kind if kind != "random" else f"random {run_seed}",
-                style(done.outcome, fg=SHOWN[done.outcome]),
-                str(done.steps),
-                d[:16],
-            )
-            for d, (kind, run_seed, done) in zip(digests, results, strict=True)
+        rows = [
+            (f"{done.order}/{done.seed}", style(done.outcome, fg=SHOWN[done.outcome]), str(done.steps), d[:16])
+            for d, done in zip(digests, results, strict=True)
         ]
-        click.echo(table(("order", "outcome", "steps", "outputs (sha256)"), rows_))
-        for text in dict.fromkeys(str(done.where) for _, _, done in results if done.where):
+        click.echo(table(("order", "outcome", "steps", "outputs (sha256)"), rows))
+        for text in dict.fromkeys(str(done.where) for done in results if done.where):
             click.echo(f"{style('stopped at', fg='red')} {text}")
-        for note in dict.fromkeys(note for _, _, done in results for note in done.notes):
+        for note in dict.fromkeys(note for done in results for note in done.notes):
             click.echo(f"{style('note:', fg='yellow')} {note}")
         if differ:
-            click.echo(
-                style(
-                    "outputs depend on the order in which effects land: something does not wait for something", fg="red"
-                )
-            )
-    if differ or len(finished) < len(results):
+            text = "outputs depend on the order in which effects land: something does not wait for something"
+            click.echo(style(text, fg="red"))
+    if differ or any(done.outcome != "ok" for done in results):
         raise click.exceptions.Exit(Exit.FINDINGS)
+
+
+def order_option(text: str) -> list[tuple[OrderName, int]]:
+    """`--order` as (name, variant) pairs. Raises CakeError (usage) for anything else."""
+    from cake.core.sim import FIXED
+
+    if text == "all":
+        return [*FIXED, *(("random", seed) for seed in RANDOM_SEEDS)]
+    name, _, variant = text.partition("/")
+    if variant and not variant.isdecimal():
+        raise CakeError(f"--order: {variant!r} is no number; write lazy/3 or random/7")
+    match name:
+        case "eager" | "lazy" | "random":
+            return [(name, int(variant or 0))]
+    raise CakeError(f"--order: {text!r} is not all, eager, lazy/N or random/N")
 
 
 def problem_of(subject: Subject, shape: Mapping[str, int], scalars: Mapping[str, float], seed: int) -> Problem:
@@ -137,6 +143,7 @@ def problem_of(subject: Subject, shape: Mapping[str, int], scalars: Mapping[str,
     """
     from cake.core.contract import read_contract
     from cake.core.inputs import generate
+    from cake.core.mutate import tensors_read
 
     program = subject.program
     contract_file = subject.folder / "contract.toml" if subject.folder else None
@@ -151,7 +158,8 @@ def problem_of(subject: Subject, shape: Mapping[str, int], scalars: Mapping[str,
         example = ",".join(f"{name}=64" for name in program.extents)
         raise CakeError(f"{subject.name} {what}: give its extents as --shape {example}")
     values: dict[str, Any] = {}
-    for tensor in program.of(Tensor):
+    read = tensors_read(program)
+    for tensor in (t for t in program.of(Tensor) if t.name in read):
         kind, parameters = contract.distributions[0].of(tensor.name) if contract else ("normal", {})
         dims = tuple(extents[d] if isinstance(d, str) else d for d in tensor.dims)
         if math.prod(dims) > 1 << 26:

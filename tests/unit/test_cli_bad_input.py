@@ -130,6 +130,13 @@ def test_bad_shapes(shape: str, message: str, capsys: Capture) -> None:
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("order", ["soon", "lazy/x", "eager,lazy"])
+def test_bad_orders(order: str, capsys: Capture) -> None:
+    """An order that the simulator does not know is answered with those that it does."""
+    assert run(["sim", "corpus/kernels/rmsnorm_bf16", "--order", order]) == Exit.USAGE
+    assert "lazy/" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("argv", [["distill", "run", "log"], ["proposals", "list"]])
 def test_outside_a_repository(
     argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
