@@ -174,11 +174,10 @@ class Expressions(Calls):
 
     def _unary(self, node: ast.expr, op: ast.AST, operand: ast.expr) -> object:
         if isinstance(op, ast.USub):
-            if isinstance(operand, ast.Constant):
-                number = operand.value
-                if isinstance(number, int | float) and not isinstance(number, bool):
-                    literal(-number)  # the one way to write a negative constant, in both forms
-                    return -number
+            if isinstance(operand, ast.Constant) and type(operand.value) in (int, float):
+                negative = self._number(node, "the language")  # the one way to write it, in both forms
+                literal(negative)
+                return negative
             value = self.value(operand)
             if isinstance(value, float) and math.isinf(value):
                 return -value
@@ -242,8 +241,8 @@ class Expressions(Calls):
             case ast.Name(id=name) if name in FUNCTIONS:
                 return self._function(node, name)
             case ast.Name(id=name) if name in DTYPES:
-                args = self.arguments(node, name, ("value",))
-                return self._typed_literal(node, DTYPES[name], args["value"])
+                ((_, argument),) = self.bind(node, name, ("value",), ("value",), {})
+                return Const(self._number(argument, name), DTYPES[name])
             case ast.Name(id=name) if name in primitives():
                 op = self.operation(node, primitives()[name])
                 if op.result_type() is None:
@@ -259,10 +258,16 @@ class Expressions(Calls):
                 )
         raise self.error(node, "only a name or a method can be called")
 
-    def _typed_literal(self, node: ast.Call, dtype: DType, value: object) -> Const:
-        if not isinstance(value, int | float):
-            raise self.error(node, f"{dtype}(...) takes a literal; write cast(..., {dtype})")
-        return Const(value, dtype)
+    def _number(self, node: ast.expr, dtype: str) -> int | float:
+        """A literal with its sign, of any width."""
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return number
+            case ast.Name(id="inf"):
+                return math.inf
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._number(operand, dtype)
+        raise self.error(node, f"{dtype}(...) takes a literal; write cast(..., {dtype})")
 
     def _function(self, node: ast.Call, name: str) -> object:
         if name in SUGAR and not self.fold:

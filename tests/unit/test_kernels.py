@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import tomllib
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_fits_shared_memory(kernel, config, values):
     regions = sorted((s.at, s.end) for s in p.of(Smem))
 
     assert p.smem_bytes <= 232448
-    assert all(end <= at for (_, end), (at, _) in zip(regions, regions[1:], strict=False))
+    assert all(end <= at for (_, end), (at, _) in itertools.pairwise(regions))
 
 
 @pytest.mark.parametrize(("kernel", "config", "values"), [c for c in CASES if c[0] == "gemm_bf16"])
