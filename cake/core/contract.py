@@ -60,8 +60,8 @@ class Tolerance:
 class Contract:
     """What `contract.toml` says.
 
-    `correctness`, `performance`, `simulator` and `mutation` are lists of extents, the last for broken variants (its first
-    is what the simulator labels). `flops` and `bytes` are the least work that any kernel for this problem does, as
+    `correctness`, `performance`, `simulator` and `mutation` are lists of extents, the last for broken variants (the
+    simulator labels its first). `flops` and `bytes` are the least work that any kernel for this problem does, as
     expressions; the physical floor follows from them. `peers` names the oracle's functions to time against.
     """
 
