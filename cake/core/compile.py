@@ -109,6 +109,8 @@ def _run(nvrtc: Any, source: str, file: str, options: tuple[str, ...], kind: str
         log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         if int(status) == int(nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION):
             return None, log, ""
+        if int(status) == int(nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION):
+            raise CakeError(f"NVRTC does not know a target of this program: {options[0]} ({log.strip()})")
         _call((status,))
         ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
         if kind == "PTX":
