@@ -18,7 +18,6 @@ from cake.core.ir import (
     BOOL,
     F16,
     F32,
-    I32,
     I64,
     U32,
     Binary,
@@ -37,16 +36,7 @@ from cake.core.ir import (
     element_type,
 )
 
-#: C++ names of the scalar types. The 16-bit ones are structs of bits, so that no arithmetic happens by accident.
-CTYPES: Final[dict[DType, str]] = {
-    BOOL: "bool",
-    I32: "int32_t",
-    U32: "uint32_t",
-    I64: "int64_t",
-    F32: "float",
-    F16: "cake::f16",
-    BF16: "cake::bf16",
-}
+#: 16-bit floats are structs of bits in the generated file, so that no arithmetic happens by accident.
 HALVES: Final = (F16, BF16)
 
 #: Types and conversions that expressions use; every generated file starts with them.
@@ -144,7 +134,7 @@ def literal(value: int | float | bool, dtype: DType) -> str:
         return "true" if value else "false"
     if dtype.kind == "float":
         if dtype in HALVES:
-            return f"{CTYPES[dtype]}{{{half_bits(float(value), dtype):#06x}}}"
+            return f"{dtype.ctype}{{{half_bits(float(value), dtype):#06x}}}"
         return _float(float(value))
     return f"{int(value)}{ {U32: 'u', I64: 'll'}.get(dtype, '') }"
 
@@ -221,11 +211,11 @@ class Printer:
             return inner if dtype == F32 else self._from_float(inner, dtype)
         if dtype in HALVES:
             return self._from_float(self.text(operand), dtype)
-        return f"{CTYPES[dtype]}({self.text(operand)})"
+        return f"{dtype.ctype}({self.text(operand)})"
 
     def _from_float(self, text: str, dtype: DType) -> str:
         if dtype not in HALVES:
-            return f"{CTYPES[dtype]}({text})"
+            return f"{dtype.ctype}({text})"
         self.use(f"to_{dtype.name}")
         return f"cake::to_{dtype.name}({text})"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cake.core.cpp import CONVERSIONS, CTYPES, HALVES, Linear, Printer, cpp_name, linear, swizzle_function
+from cake.core.cpp import CONVERSIONS, HALVES, Linear, Printer, cpp_name, linear, swizzle_function
 from cake.core.ir import (
     F32,
     BarrierRef,
@@ -109,7 +109,8 @@ class Emitter:
             self.line(f"(void){text};")
             return
         var, declare = self._out
-        self.line(f"{f'{self.ctype(var.type)} ' if declare else ''}{cpp_name(var.name)} = {text};")
+        assert isinstance(var.type, DType)
+        self.line(f"{f'{var.type.ctype} ' if declare else ''}{cpp_name(var.name)} = {text};")
 
     def expr(self, expr: Expr, level: int = 0) -> str:
         """A scalar expression as C++; in brackets when it binds less tightly than `level` (20: always an operand)."""
@@ -126,7 +127,7 @@ class Emitter:
         assert isinstance(t, FragmentType)
         temporary = Var(self._temporary(), t)
         target = Registers(temporary.name, tuple(range(self._count(t))), t.dtype)
-        self.line(f"{CTYPES[t.dtype]} {temporary.name}[{len(target.index)}];")
+        self.line(f"{t.dtype.ctype} {temporary.name}[{len(target.index)}];")
         self.fill(target, value)
         return target
 
@@ -198,11 +199,6 @@ class Emitter:
             text = f"({text} * {size} + {self.expr(coordinate, 13)})"
         return f"{cpp_name(ref.tensor.name)} + {text}"
 
-    def ctype(self, dtype: object) -> str:
-        """The C++ name of a scalar type."""
-        assert isinstance(dtype, DType)
-        return CTYPES[dtype]
-
     def accumulators(self, layout: str, dtype: DType) -> list[Registers]:
         """Every fragment of that layout and type that is in scope here, whole."""
         kinds = [(v, v.type) for scope in self._scopes for v in scope]
@@ -251,7 +247,7 @@ class Emitter:
         """Write the declaration of a fragment's registers and note it as in scope."""
         t = var.type
         assert isinstance(t, FragmentType)
-        self.line(f"{CTYPES[t.dtype]} {cpp_name(var.name)}[{self._count(t)}];")
+        self.line(f"{t.dtype.ctype} {cpp_name(var.name)}[{self._count(t)}];")
         self._scopes[-1].append(var)
 
     def fill(self, target: Registers, value: Expr) -> None:
@@ -349,7 +345,7 @@ class Emitter:
             assert isinstance(t, FragmentType)
             name = self._temporary()
             op = "+" if reduce.op == "sum" else "max"
-            self.line(f"{CTYPES[t.dtype]} {name} = {self._element(reduce.operand, 0)};")
+            self.line(f"{t.dtype.ctype} {name} = {self._element(reduce.operand, 0)};")
             for head, r, _ in _walk(1, self._count(t), 1, self._joined(reduce.operand)):
                 element = self._element(reduce.operand, r, 13)
                 self.line(f"{head}{name} = {self._printer(r).fold(op, t.dtype, name, element)};")

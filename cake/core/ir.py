@@ -73,7 +73,7 @@ def _swizzle(what: str, value: int, span: Span) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """A scalar type. `kind` is one of int, uint, float, bool; `bytes` its size in memory; `ctype` its CUDA C++ name."""
+    """A scalar type. `kind` is one of int, uint, float, bool; `bytes` its size in memory; `ctype` its name in CUDA."""
 
     name: str
     kind: str
@@ -89,8 +89,8 @@ I32: Final = DType("i32", "int", 4, "int32_t")
 U32: Final = DType("u32", "uint", 4, "uint32_t")
 I64: Final = DType("i64", "int", 8, "int64_t")
 F32: Final = DType("f32", "float", 4, "float")
-F16: Final = DType("f16", "float", 2, "__half")
-BF16: Final = DType("bf16", "float", 2, "__nv_bfloat16")
+F16: Final = DType("f16", "float", 2, "cake::f16")
+BF16: Final = DType("bf16", "float", 2, "cake::bf16")
 
 DTYPES: Final[dict[str, DType]] = {d.name: d for d in (BOOL, I32, U32, I64, F32, F16, BF16)}
 
@@ -110,7 +110,7 @@ class FragmentType:
     def __post_init__(self) -> None:
         _require(bool(self.shape), "a fragment needs a shape: at least one extent")
         _require(all(n > 0 for n in self.shape), f"fragment shape {self.shape} has an extent below 1")
-        _within(f"elements of fragment shape {self.shape}", math.prod(self.shape), 1, MAX_FRAGMENT)
+        _within(f"fragment shape {self.shape}: elements", math.prod(self.shape), 1, MAX_FRAGMENT)
 
     def __str__(self) -> str:
         return f'fragment({self.dtype}, {self.shape}, layout="{self.layout}")'
@@ -521,9 +521,9 @@ def _index(what: str, index: Expr | None, count: int) -> None:
     _require(index is not None or count == 1, f"{what} needs an index from 0 to {count - 1}")
     _require(index is None or count > 1, f"{what} has an index, but there is only one")
     if index is not None:
-        _require(index.type == I32, f"index of {what} has type {index.type}, not i32")
+        _require(index.type == I32, f"{what}: the index has type {index.type}, not i32")
         if isinstance(index, Const):
-            _within(f"index of {what}", int(index.value), 0, count - 1)
+            _within(f"{what}: index", int(index.value), 0, count - 1)
 
 
 def _coordinates(what: str, at: Iterable[Expr]) -> None:

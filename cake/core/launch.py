@@ -114,7 +114,8 @@ class Device:
         }
 
     def _attribute(self, name: str) -> int:
-        attribute = self.cu.CUdevice_attribute[f"CU_DEVICE_ATTRIBUTE_{name}"]
+        # getattr, here and below: the enums of newer bindings have no subscript.
+        attribute = getattr(self.cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self.call("cuDeviceGetAttribute", attribute, self._device))
 
     def allocate(self, size: int) -> int:
@@ -216,7 +217,7 @@ class Kernel:
         strides = [prod(shape[i:]) * size for i in range(len(shape) - 1, 0, -1)]
         encoded = self.device.call(
             "cuTensorMapEncodeTiled",
-            cu.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}"],
+            getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}"),
             len(shape),
             pointers[m.tensor],
             [cu.cuuint64_t(n) for n in reversed(shape)],
@@ -224,7 +225,7 @@ class Kernel:
             [cu.cuuint32_t(n) for n in reversed(m.box)],
             [cu.cuuint32_t(1)] * len(shape),
             cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            cu.CUtensorMapSwizzle[f"CU_TENSOR_MAP_SWIZZLE_{f'{m.swizzle}B' if m.swizzle else 'NONE'}"],
+            getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{f'{m.swizzle}B' if m.swizzle else 'NONE'}"),
             cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cake.core import watchdog as dog
-from cake.core.cpp import CTYPES, PREAMBLE, cpp_name
+from cake.core.cpp import PREAMBLE, cpp_name
 from cake.core.emitter import Emitter, Line
 from cake.core.events import Event, Registers, Sync, Wait, WaitGroup
 from cake.core.ir import (
@@ -153,9 +153,9 @@ class _Writer:
     def _kernel(self, roles: list[tuple[RoleBody, list[Line], set[str]]]) -> None:
         p = self.program
         params = [f"const __grid_constant__ cake::tensor_map {cpp_name(m.name)}" for m in p.of(TensorMap)]
-        params += [f"{CTYPES[t.dtype]} *{cpp_name(t.name)}" for t in p.of(Tensor)]
+        params += [f"{t.dtype.ctype} *{cpp_name(t.name)}" for t in p.of(Tensor)]
         params += [f"int32_t {cpp_name(e)}" for e in p.extents]
-        params += [f"{CTYPES[s.dtype]} {cpp_name(s.name)}" for s in p.of(Scalar)]
+        params += [f"{s.dtype.ctype} {cpp_name(s.name)}" for s in p.of(Scalar)]
         params += ["cake::watch cake_watch"] if self.watchdog else []
         bounds = f"__launch_bounds__({p.threads}, {p.launch.ctas_per_sm})"
         self._put(f'extern "C" __global__ void {bounds} {cpp_name(p.name)}(')
@@ -272,7 +272,7 @@ class _Writer:
                 c.declare(target)
             c.fill(c.registers(target), stmt.value)
             return
-        c.line(f"{f'{c.ctype(target.type)} ' if stmt.declare else ''}{cpp_name(target.name)} = {c.expr(stmt.value)};")
+        c.line(f"{f'{target.type.ctype} ' if stmt.declare else ''}{cpp_name(target.name)} = {c.expr(stmt.value)};")
 
     def _for(self, stmt: For, path: str) -> None:
         # A body assigns neither the variable nor what bounds it (`cake.core.scope`), so C's loop is `range`.

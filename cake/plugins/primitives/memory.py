@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cake.core.cpp import CTYPES
 from cake.core.emitter import Emitter, Registers
 from cake.core.events import Event, GlobalBox, Read, Write
 from cake.core.ir import BOOL, F32, DType, FragmentType, GlobalRef, Type, View, element_type
@@ -56,9 +55,9 @@ def _from_words(dtype: DType, i: int) -> str:
         return f"int64_t(w[{2 * i}] | uint64_t(w[{2 * i + 1}]) << 32)"
     word = f"w[{i * dtype.bytes // 4}]"
     if dtype.bytes == 4:
-        return f"__uint_as_float({word})" if dtype == F32 else f"{CTYPES[dtype]}({word})"
+        return f"__uint_as_float({word})" if dtype == F32 else f"{dtype.ctype}({word})"
     part = f"{word} >> {shift}" if (shift := i * dtype.bytes % 4 * 8) else word
-    return f"{CTYPES[dtype]}{{uint16_t({part})}}" if dtype.bytes == 2 else f"({part} & 0xff) != 0"
+    return f"{dtype.ctype}{{uint16_t({part})}}" if dtype.bytes == 2 else f"({part} & 0xff) != 0"
 
 
 def _to_word(dtype: DType, j: int, count: int) -> str:
@@ -82,7 +81,7 @@ def _ld_global(name: str, dtype: DType, n: int, guarded: bool) -> str:
         access = f"{{ .reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {access} }}"
     outputs = ", ".join(f'"+{letter}"(w[{i}])' for i in range(count))
     unpack = "\n  ".join(f"x[{i}] = {_from_words(dtype, i)};" for i in range(n))
-    when, element = ", bool when" if guarded else "", CTYPES[dtype]
+    when, element = ", bool when" if guarded else "", dtype.ctype
     return f"""
 __device__ __forceinline__ void {name}({element} *x, const {element} *from{when}) {{
   {word} w[{count}] = {{}};
@@ -100,7 +99,7 @@ def _st_global(name: str, dtype: DType, n: int, guarded: bool) -> str:
     if guarded:
         access = f"{{ .reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {access} }}"
     inputs = ", ".join(f'"{letter}"({word}({_to_word(dtype, j, n)}))' for j in range(count))
-    when, element = ", bool when" if guarded else "", CTYPES[dtype]
+    when, element = ", bool when" if guarded else "", dtype.ctype
     return f"""
 __device__ __forceinline__ void {name}({element} *to, const {element} *x{when}) {{
   asm volatile("{access}" :: "l"(to), {inputs}{', "r"(int32_t(when))' if guarded else ""} : "memory");
@@ -178,8 +177,8 @@ def _shared(dtype: DType) -> tuple[str, str, str, str]:
     """How one element travels: PTX type, asm constraint, C++ type in the asm, and C++ text of the element from `w`."""
     return {
         1: ("u8", "r", "uint32_t", "w != 0"),
-        2: ("b16", "h", "uint16_t", f"{CTYPES[dtype]}{{w}}"),
-        4: ("f32", "f", "float", "w") if dtype == F32 else ("b32", "r", "uint32_t", f"{CTYPES[dtype]}(w)"),
+        2: ("b16", "h", "uint16_t", f"{dtype.ctype}{{w}}"),
+        4: ("f32", "f", "float", "w") if dtype == F32 else ("b32", "r", "uint32_t", f"{dtype.ctype}(w)"),
         8: ("b64", "l", "int64_t", "w"),
     }[dtype.bytes]
 
@@ -187,7 +186,7 @@ def _shared(dtype: DType) -> tuple[str, str, str, str]:
 def _ld_shared(dtype: DType) -> str:
     ptx, letter, word, element = _shared(dtype)
     return f"""
-__device__ __forceinline__ {CTYPES[dtype]} ld_shared_{dtype}(uint32_t from) {{
+__device__ __forceinline__ {dtype.ctype} ld_shared_{dtype}(uint32_t from) {{
   {word} w;
   asm volatile("ld.shared.{ptx} %0, [%1];" : "={letter}"(w) : "r"(from) : "memory");
   return {element};
@@ -199,7 +198,7 @@ def _st_shared(dtype: DType) -> str:
     ptx, letter, word, _ = _shared(dtype)
     bits = "x.bits" if dtype.bytes == 2 else f"{word}(x)"
     return f"""
-__device__ __forceinline__ void st_shared_{dtype}(uint32_t to, {CTYPES[dtype]} x) {{
+__device__ __forceinline__ void st_shared_{dtype}(uint32_t to, {dtype.ctype} x) {{
   asm volatile("st.shared.{ptx} [%0], %1;" :: "r"(to), "{letter}"({bits}) : "memory");
 }}
 """
