@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Calibration:
     """Coefficients (seconds a unit of a cost feature) for one device, with where they come from and how good they are.
 
-    `held_out_error` is the median relative error on kernels that the fit did not see, `held_out_n` their number;
-    `interval` the split-conformal half-width (relative) at `coverage`.
+    `held_out_error` is the median relative error on `held_out_n` launches, each predicted by a fit that saw no launch
+    of the same kernel in the same configuration; `interval` the conformal half-width (relative) at `coverage`.
     """
 
     name: str

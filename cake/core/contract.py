@@ -60,9 +60,9 @@ class Tolerance:
 class Contract:
     """What `contract.toml` says.
 
-    `correctness`, `performance`, `simulator` and `mutation` are lists of extents, the last for broken variants (the
-    simulator labels its first). `flops` and `bytes` are the least work that any kernel for this problem does, as
-    expressions; the physical floor follows from them. `peers` names the oracle's functions to time against.
+    `correctness`, `performance`, `simulator`, `calibration` and `mutation` are lists of extents, the last for broken
+    variants (the simulator labels its first). `flops` and `bytes` are the least work that any kernel for this problem
+    does, as expressions; the physical floor follows from them. `peers` names the oracle's functions to time against.
     """
 
     kernel: str
@@ -75,6 +75,7 @@ class Contract:
     performance: tuple[Extents, ...]
     simulator: tuple[Extents, ...]
     mutation: tuple[Extents, ...]
+    calibration: tuple[Extents, ...]
     distributions: tuple[Distribution, ...]
     tolerance: Tolerance
     flops: str
@@ -125,6 +126,7 @@ def _contract(data: Mapping[str, Any]) -> Contract:
         performance=_shapes(shapes["names"], shapes["performance"]),
         simulator=_shapes(shapes["names"], shapes["simulator"]),
         mutation=_shapes(shapes["names"], shapes["mutation"]),
+        calibration=_shapes(shapes["names"], shapes["calibration"]),
         distributions=distributions,
         tolerance=Tolerance(**data["tolerance"]),
         flops=floor["flops"],
