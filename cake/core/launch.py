@@ -82,7 +82,7 @@ class Device:
         self.driver = (version // 1000, version % 1000 // 10)
         check_driver(self.driver)
         self._device = self.call("cuDeviceGet", index)
-        self.name = self.call("cuDeviceGetName", 128, self._device).rstrip(b"\0").decode()
+        self.name = self.call("cuDeviceGetName", 128, self._device).split(b"\0")[0].decode()
         self.capability = (
             self._attribute("COMPUTE_CAPABILITY_MAJOR"),
             self._attribute("COMPUTE_CAPABILITY_MINOR"),
