@@ -27,6 +27,8 @@ from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
 
 STATE_BUDGET: Final = 20_000
 STEP_BUDGET: Final = 3_000_000
+#: Universal relations that say what threads know.
+KNOWN: Final = ("ordered", "visible", "paced", "lasting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,16 @@ class Analysis:
 def analyse(program: Program, target: Target | None = None, *, budget: int = STATE_BUDGET) -> Analysis:
     """Explore `program` for every trip count. `target` supplies limits and the register pool; without it, relations
     about limits are empty and not complete. `budget` bounds the states compared."""
-    return _Exploration(program, target, budget).result()
+    first = _Exploration(program, target, budget, narrow=True)
+    if not any(first.m.refuted.get(relation) for relation in KNOWN):
+        return first.result()
+    return _Exploration(program, target, budget, narrow=False).result()
 
 
 class _Exploration:
-    def __init__(self, program: Program, target: Target | None, budget: int) -> None:
+    def __init__(self, program: Program, target: Target | None, budget: int, *, narrow: bool) -> None:
         self.program, self.target, self.budget = program, target, budget
-        self.m = Machine(program, launch_registers(program, target))
+        self.m = Machine(program, launch_registers(program, target), narrow)
         self.steps = 0
         self.states: set[tuple[Any, ...]] = set()
         self.stuck: tuple[Stuck, ...] = ()
@@ -90,6 +95,7 @@ class _Exploration:
                 masks = sorted(set(thread_masks(body.body, values, body.role.threads, everyone)))
                 strand.knowers = knowers_of(strand, masks, len(m.knowers))
                 m.knowers += strand.knowers
+                m.touched_by += [set() for _ in strand.knowers]
                 m.strands.append(strand)
                 bodies.append(body)
                 waits, arrivals = _mbarriers(body, Wait), _mbarriers(body, Arrive)
@@ -104,6 +110,7 @@ class _Exploration:
             compiler = Compiler(m, strand, studies[body.role.name])
             self.environments.append([None] * len(compiler.values.index))
             compiler.compile(body.body)
+        m.prepared()
 
     def _links(self) -> None:
         """Which regions an mbarrier guards for the roles that wait on it: those that its arrivers touch as well."""
@@ -138,6 +145,7 @@ class _Exploration:
     def _explore(self) -> None:
         m = self.m
         todo = [self._initial()]
+        learners = [tuple(k.index for w in m.waiters[b.name] for k in w.knowers) for b in m.slot_barrier]
         while todo:
             st = todo.pop()
             try:
@@ -152,7 +160,7 @@ class _Exploration:
                 self._finish(st)
                 continue
             cls, vector, element = m.choice
-            key = st.identity(m.control, m.strands, m.classes)
+            key = st.identity(m.control, m.memory.generic, m.cares, learners, m.strands, m.classes)
             if key in self.states:
                 continue
             self.states.add(key)
@@ -211,7 +219,7 @@ class _Exploration:
             return
         owners = {i: key for key, i in m.owners.items()}
         for bit, record in m.memory.of(st.live):
-            if not record.timeline:
+            if not record.grouped:
                 continue
             kind, index, _ = owners[record.issuer[1]]
             knowers = m.strands[index].knowers if kind == "strand" else (m.knowers[index],)

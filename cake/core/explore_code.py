@@ -306,10 +306,10 @@ class Compiler:
         m = self.m
         match event:
             case Read(cell=View() as view):
-                target = self._target(view, site, event.by_warp)
+                target = self._target(view, site, False, event.by_warp)
                 self._emit(lambda after: touches.touch(m, site, target, False, collective, after))
             case Write(cell=View() as view):
-                target = self._target(view, site, event.by_warp)
+                target = self._target(view, site, True, event.by_warp)
                 self._emit(lambda after: touches.touch(m, site, target, True, collective, after))
             case Start():
                 self._start(event, site)
@@ -319,6 +319,7 @@ class Compiler:
                 self._emit(lambda after: touches.wait_group(m, site, timeline, pending, only, after))
             case Arrive(barrier=ref):
                 slot = self._slot(ref, site)
+                self._arriver(ref, site)
                 self._emit(lambda after: sync.arrive(m, site, ref.barrier, slot, after))
                 if levels := sync.levels(m, site, arrived=ref.barrier):
                     self._emit(lambda after: sync.count_arrival(m, site, levels, after))
@@ -331,6 +332,7 @@ class Compiler:
                 self._emit(lambda after: sync.wait(m, site, ref.barrier, slot, bit, after))
             case Sync(barrier=ref) | SyncArrive(barrier=ref):
                 slot = self._slot(ref, site)
+                self._arriver(ref, site)
                 blocks = isinstance(event, Sync)
                 act, arrival = sync.sync_arrive(m, site, ref.barrier, slot, blocks, len(self.code) + 1)
                 self.code.append(act)
@@ -360,6 +362,7 @@ class Compiler:
         done = None
         if event.done is not None:
             ref = event.done
+            self._arriver(ref, site)
             done = touches.Done(self._slot(ref, site), ref.barrier.name, event.bytes)
             for target in writes:
                 if target.stages == ref.barrier.slots > 1:
@@ -372,7 +375,7 @@ class Compiler:
     def _cell(self, cell: Cell, site: Site, write: bool) -> touches.Target | None:
         """What an asynchronous operation touches. Global boxes are not compared; writing one is still an end to reach."""
         if isinstance(cell, View):
-            return self._target(cell, site, False)
+            return self._target(cell, site, write, False)
         if isinstance(cell, GlobalBox):
             if not write:
                 return None
@@ -381,7 +384,7 @@ class Compiler:
         place = self._register_place(cell)
         return touches.Target((), lambda st: [(place, site.execs)], fragment=self._fragment(cell))
 
-    def _target(self, view: View, site: Site, by_warp: bool) -> touches.Target:
+    def _target(self, view: View, site: Site, write: bool, by_warp: bool) -> touches.Target:
         exprs = view_exprs(view)
         uses = self.values.uses(*exprs)
         what = f"the view of {view.buffer.name} at {site.path}"
@@ -421,8 +424,12 @@ class Compiler:
             return [(place, tuple(ks)) for place, ks in found.values()]
 
         stage_number: Number | None = None
+        at: int | None = 0
         if has_stage:
             stage_number = self.values.number(view.stage, what)
+            at = self.values.constant(view.stage)
+        for k in site.execs:
+            self.m.touched_by[k.index].add((view.buffer.name, at, write))
         return touches.Target(uses, places, view.buffer.name, view.buffer.stages, stage_number)
 
     def _register_place(self, cell: Expr) -> Place:
@@ -434,6 +441,8 @@ class Compiler:
                 box[0] = (cell.start, cell.start + 1)
             else:
                 box[-1] = (cell.start, cell.start + cell.count)
+        for k in self.strand.knowers:
+            self.m.touched_by[k.index].add((f"%{fragment.name}", self.strand.index, True))
         return self.m.memory.register_place(fragment.name, self.strand.index, tuple(box))
 
     def _fragment(self, cell: Expr) -> int:
@@ -470,6 +479,10 @@ class Compiler:
                 self.m.lane_varying.add(f"{path}.{offset + i}")
                 self._mark(inner, f"{path}.{offset + i}")
             offset += len(body)
+
+    def _arriver(self, ref: BarrierRef, site: Site) -> None:
+        slot = 0 if ref.slot is None else self.values.constant(ref.slot)
+        self.m.arriver(ref.barrier, slot if slot is None or 0 <= slot < ref.barrier.slots else None, site.execs)
 
     def _site(self, path: str, context: Context) -> Site:
         if context.varying:

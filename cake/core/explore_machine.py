@@ -6,13 +6,13 @@ execution that does not. Each carries the occurrence that settled it, for the wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 
 from cake.core.explore_forms import Forms
 from cake.core.explore_state import ChoiceClass, Knower, State, Strand, Trace
-from cake.core.ir import Barrier, Program, Role
+from cake.core.ir import Barrier, Program, Role, Smem
 from cake.core.order import Memory, Place, Record
 
 #: One event of one statement: runs once for each execution, returns the next program counter, BLOCKED, or CHOICE when
@@ -84,11 +84,18 @@ def memoised(strand: int, uses: tuple[int, ...], build: Callable[[State], T]) ->
 
 
 class Machine:
-    """See the module's text. `registers` is what the launch gives each thread, None when the target does not say."""
+    """See the module's text. `registers` is what the launch gives each thread, None when the target does not say.
 
-    def __init__(self, program: Program, registers: int | None) -> None:
+    With `narrow`, a phase of slot i of an mbarrier passes on no knowledge about other stages of regions (and slots of
+    barriers) that have as many. Rings do not need it, and states that differ in it alone are many. Less knowledge only
+    ever refutes more, so that what is clean when narrow is clean; what is not must be explored in full.
+    """
+
+    def __init__(self, program: Program, registers: int | None, narrow: bool) -> None:
         self.program = program
         self.registers = registers
+        self.narrow = narrow
+        self.foreign: dict[tuple[int, int], int] = {}  # (slots, slot) -> bits about others of as many
         self.forms = Forms()
         self.memory = Memory()
         self.strands: list[Strand] = []
@@ -102,6 +109,11 @@ class Machine:
             self.slot_barrier += [barrier] * barrier.slots
         self.phase_bits = [self.memory.fresh_bit() for _ in self.slot_barrier]
         self.control = sum(self.phase_bits)  # bits of barrier progress, alive for ever
+        self.aliases = _aliases(program)
+        self.stages = {s.name: s.stages for s in program.of(Smem)}
+        self.touched_by: list[set[tuple[str, int | None, bool]]] = []  # knower -> (cell, stage or any, whether written)
+        self.cares: list[int] = []  # knower -> bits that it may have to know
+        self.arrivers: list[set[int]] = [set() for _ in self.slot_barrier]  # slot -> knowers
         self.waiters: dict[str, list[Waiter]] = {b.name: [] for b in self.barriers}
         self.gap_count = 0
         self.classes: list[ChoiceClass] = []
@@ -138,6 +150,49 @@ class Machine:
         if row not in rows:
             rows.add(row)
             self.occurrences[relation, row] = Occurrence(st.trace, text)
+
+    def prepared(self) -> None:
+        """All strands are compiled: who may ever ask about which barrier's progress is known."""
+        self.cares = [0] * len(self.knowers)
+        for index, (bit, knowers) in enumerate(zip(self.phase_bits, self.arrivers, strict=True)):
+            self.care(bit, knowers)
+            barrier = self.slot_barrier[index]
+            self.belongs(bit, barrier.slots, index - self.first_slot[barrier.name])
+
+    def arriver(self, barrier: Barrier, slot: int | None, knowers: Iterable[Knower]) -> None:
+        """These knowers may arrive, expect or deliver on this slot, or on any."""
+        first = self.first_slot[barrier.name]
+        for index in range(first, first + barrier.slots) if slot is None else (first + slot,):
+            self.arrivers[index].update(k.index for k in knowers)
+
+    def belongs(self, bit: int, count: int, number: int) -> None:
+        """`bit` is about stage or slot `number` of `count`."""
+        if self.narrow and count > 1:
+            for other in range(count):
+                if other != number:
+                    self.foreign[count, other] = self.foreign.get((count, other), 0) | bit
+
+    def care(self, bit: int, knowers: Iterable[int]) -> None:
+        """These knowers may have to know `bit`."""
+        for k in knowers:
+            self.cares[k] |= bit
+
+    def bit(self, record: Record, knowers: Iterable[int]) -> int:
+        """The bit of a touch by `knowers`."""
+        bit, new = self.memory.bit(record)
+        if new:
+            cell, stage = record.place.space
+            anywhere = {cell, *self.aliases.get(cell, ())}
+            for k, touched in enumerate(self.touched_by):
+                if any(
+                    c in anywhere and (c != cell or at in (None, stage) or record.place.loose) and (writes or record.write)
+                    for c, at, writes in touched
+                ):
+                    self.cares[k] |= bit
+            self.care(bit, knowers)
+            if record.place.shared:
+                self.belongs(bit, self.stages[cell], stage)
+        return bit
 
     def unknown(self, reason: str) -> None:
         """Exploration is not complete, for this reason."""
@@ -197,6 +252,12 @@ class Machine:
         ) and self.memory.unwritten(place, st.live):
             text = f"{site} reads {place.cell} where nothing was written"
             self.first("reads_unwritten", (site.path, place.cell), st, text)
+
+
+def _aliases(program: Program) -> dict[str, set[str]]:
+    """For each region, the others that share bytes with it."""
+    regions = program.of(Smem)
+    return {a.name: {b.name for b in regions if b != a and a.at < b.end and b.at < a.end} for a in regions}
 
 
 def _apart(old: Place, new: Place) -> bool:

@@ -105,15 +105,6 @@ class Slot:
             self.complete, self.complete_seen, self.control, self.roles, self.waiters,
         )  # fmt: skip
 
-    def key(self, alive: int) -> tuple[Any, ...]:
-        """The slot's part of the state's identity."""
-        return (
-            self.arrived, self.expected, self.delivered, self.parity, self.done, self.pending & alive,
-            self.pending_seen & alive, self.complete & alive, self.complete_seen & alive, self.control & alive,
-            self.roles, self.waiters,
-        )  # fmt: skip
-
-
 @dataclass(slots=True)
 class Trace:
     """How a state was reached: a choice after another."""
@@ -173,26 +164,50 @@ class State:
         for s in self.slots:
             s.control &= ~bits
 
-    def identity(self, control: int, strands: list[Strand], classes: list[ChoiceClass]) -> tuple[Any, ...]:
-        """What makes two states the same: everything but absolute iteration numbers and dead bits."""
+    def identity(
+        self, control: int, generic: int, cares: list[int], learners: list[tuple[int, ...]], strands: list[Strand],
+        classes: list[ChoiceClass],
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """What makes two states the same: everything but absolute iteration numbers and knowledge that cannot matter.
+
+        A bit is settled when every knower that may ever have to know it (`cares`) does. Until the bit is taken anew,
+        which makes everybody forget it, it decides nothing; so settled bits, and dead ones, are left out. So is what a
+        completed phase would teach to nobody: `learners` are the knowers that wait on each slot.
+        """
         alive = self.live | control
+        open_bits = open_seen = 0
+        for care, known, seen in zip(cares, self.know, self.seen, strict=True):
+            open_bits |= care & ~known
+            open_seen |= care & ~seen
+        open_bits &= alive
+        open_seen &= alive & generic
         bases = Bases(self, strands, classes)
         return (
             tuple(self.pc),
             tuple(map(tuple, self.env)),
-            tuple(bases.relative(s) for s in strands),
+            tuple([bases.relative(s) for s in strands]),
             bases.tapes(),
-            tuple([k & alive for k in self.know]),
-            tuple([k & alive for k in self.seen]),
-            tuple([k & alive for k in self.own]),
+            tuple([k & open_bits for k in self.know]),
+            tuple([k & open_seen for k in self.seen]),
+            tuple([o & ~k & alive for o, k in zip(self.own, self.know, strict=True)]),
             self.live,
-            tuple([s.key(alive) for s in self.slots]),
+            tuple([self._slot_key(s, ks, open_bits, open_seen) for s, ks in zip(self.slots, learners, strict=True)]),
             tuple(self.gaps),
-            tuple(self.groups),
+            tuple([g if g == NO_GROUPS else _without(g, open_bits) for g in self.groups]),
             tuple(self.last),
             tuple(self.dirty),
             tuple(self.registers),
         )
+
+    def _slot_key(self, s: Slot, learners: tuple[int, ...], bits: int, seen: int) -> tuple[Any, ...]:
+        news = news_seen = 0
+        for k in learners:
+            news |= ~self.know[k]
+            news_seen |= ~self.seen[k]
+        return (
+            s.arrived, s.expected, s.delivered, s.parity, s.done, s.pending & bits, s.pending_seen & seen,
+            s.complete & bits & news, s.complete_seen & seen & news_seen, s.control & bits, s.roles, s.waiters,
+        )  # fmt: skip
 
 
 def _without(groups: Groups, keep: int) -> Groups:

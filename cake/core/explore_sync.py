@@ -74,24 +74,25 @@ def settle(m: Machine, st: State, index: int) -> None:
         for role, n in zip(m.roles, slot.roles, strict=True):
             if n:
                 m.fact("phase_role", barrier.name, role.name, n)
-    mbarrier = barrier.kind == "mbarrier"
     for waiter in m.waiters[barrier.name]:
         _check_passed(m, waiter, st, index)
     bit = m.phase_bits[index]
     pending, pending_seen = slot.pending, slot.pending_seen
     st.forget_control(bit)
-    slot.complete = (slot.complete if mbarrier else 0) | pending | bit
-    slot.complete_seen = (slot.complete_seen if mbarrier else 0) | pending_seen
+    for act in slot.waiters:
+        for k in m.sync_acts[act]:
+            st.know[k.index] |= pending | bit
+            st.seen[k.index] |= pending_seen
+    if barrier.kind == "mbarrier":  # who waits later learns it then, with what earlier phases released
+        others = m.foreign.get((barrier.slots, index - m.first_slot[barrier.name]), 0)
+        slot.complete |= pending & ~others | bit
+        slot.complete_seen |= pending_seen & ~others
+    slot.waiters = ()
     slot.pending = slot.pending_seen = slot.control = 0
     slot.arrived = slot.expected = slot.delivered = 0
     slot.roles = (0,) * len(slot.roles)
     slot.parity ^= 1
     slot.done = min(slot.done + 1, 2)
-    for act in slot.waiters:
-        for k in m.sync_acts[act]:
-            st.know[k.index] |= slot.complete
-            st.seen[k.index] |= slot.complete_seen
-    slot.waiters = ()
 
 
 def _check_passed(m: Machine, waiter: Waiter, st: State, index: int) -> None:
@@ -141,6 +142,8 @@ def wait(m: Machine, site: Site, barrier: Barrier, slot: Number, parity: Number,
         if bits is None:
             bits = waiter.bits[index] = tuple(m.memory.fresh_bit() for _ in knowers)
             m.control |= sum(bits)
+            m.care(sum(bits), m.arrivers[index])
+            m.belongs(sum(bits), barrier.slots, number)
         else:
             st.forget_control(sum(bits))
         for k, passed in zip(knowers, bits, strict=True):

@@ -39,7 +39,7 @@ def touch(m: Machine, site: Site, target: Target, write: bool, collective: str, 
         for place, knowers in target.places(st):
             for k in knowers:
                 record = Record(site.op, place, write, True, strand, ("knower", k.index), collective=collective)
-                touches.append((record, m.memory.bit(record), k.index))
+                touches.append((record, m.bit(record, (k.index,)), k.index))
         return touches, sum(bit for _, bit, _ in touches)
 
     resolve = memoised(strand, target.uses, build)
@@ -108,7 +108,7 @@ def registers(
     for places, write in ((reads, False), (writes, True)):
         for place in places:
             record = Record(site.op, place, write, False, strand, ("strand", strand))
-            touches.append((record, m.memory.bit(record)))
+            touches.append((record, m.memory.bit(record)[0]))
     m.register_bits[strand] = m.register_bits.get(strand, 0) | sum(bit for _, bit in touches)
 
     def run(st: State) -> int:
@@ -194,9 +194,10 @@ def start(
                     for place, group in target.places(st):
                         if any(k.index in knowers for k in group):
                             record = Record(
-                                site.op, place, write, False, strand, ("owner", owner), timeline.name, timeline.in_order
-                            )
-                            touches.append((record, m.memory.bit(record)))
+                                site.op, place, write, False, strand, ("owner", owner), timeline.name,
+                                timeline.in_order, timeline.completion == "group",
+                            )  # fmt: skip
+                            touches.append((record, m.bit(record, knowers)))
             read_bits = sum({b for r, b in touches if not r.write})
             write_bits = sum({b for r, b in touches if r.write})
             resolved.append((owner, knowers, threads, touches, read_bits, write_bits))

@@ -50,6 +50,12 @@ class Values:
             return lambda env, t: constant
         return self._compile(expr)
 
+    def constant(self, expr: Expr | None) -> int | None:
+        """The value of an expression of constants and the instance alone; None for any other."""
+        if expr is None or names_in(expr) or self.variables.varies(expr) or self.variables.kind(expr) != Kind.CONCRETE:
+            return None
+        return self._compile(expr)([], 0)
+
     def number(self, expr: Expr | None, what: str) -> Number:
         """A value that is the same for all threads, as a function of the state; None is 0."""
         if expr is None:

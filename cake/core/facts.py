@@ -383,6 +383,7 @@ def universal(facts: FactBase, refuted: Mapping[str, set[tuple[Any, ...]]], prog
     conflicts = {row[:2] for row in facts.get("conflict", ())}
     on_barrier = {row[:2] for r in ("arrives", "expects", "completes", "syncs") for row in facts.get(r, ())}
     started = {row[0] for row in facts.get("async", ())}
+    grouped = {row[0] for row in facts.get("async", ()) if row[2] == "group"}
     touched = [row for row in facts.get("touches", ()) if row[0] in started]
     stages = {row[0]: row[3] for row in facts.get("smem", ())}
     slots = {row[0]: row[2] for row in facts.get("barrier", ())}
@@ -395,7 +396,7 @@ def universal(facts: FactBase, refuted: Mapping[str, set[tuple[Any, ...]]], prog
         "retired": {
             (op, "results" if mode == "write" else "sources")
             for op, cell, mode, _ in touched
-            if mode == "write" or cell not in tensors
+            if op in grouped and (mode == "write" or cell not in tensors)
         },
         "register_fenced": {(op,) for op, cell, _, _ in touched if cell not in declared},
         "completes_slot": {

@@ -104,7 +104,7 @@ class Record:
     """One touch: the op's index, its place, whether it writes, in which proxy, and by whom.
 
     `issuer` identifies the threads: a knower for synchronous touches, whoever started it for asynchronous ones, whose
-    `timeline` is set (with a mark when operations of one issuer complete in order). `collective` names the kind of op
+    `timeline` is set (with marks when operations of one issuer complete in order, and by group). `collective` names the kind of op
     whose lanes always touch the same parts of equal boxes.
     """
 
@@ -116,6 +116,7 @@ class Record:
     issuer: tuple[str, int]
     timeline: str = ""
     in_order: bool = False
+    grouped: bool = False
     collective: str = ""
 
 
@@ -191,27 +192,28 @@ class Memory:
                 if other is not place and other.covers(place):
                     place.around.append(other)
 
-    def bit(self, record: Record) -> int:
-        """The bit of `record`, allocated on first use."""
+    def bit(self, record: Record) -> tuple[int, bool]:
+        """The bit of `record`, allocated on first use, and whether that was now."""
         key = (record.op, id(record.place), record.write, record.issuer, record.timeline)
         bit = self._bits.get(key)
-        if bit is None:
-            bit = self._bits[key] = self._allocate(record)
-            place = record.place
-            if record.generic:
-                self.generic |= bit
+        if bit is not None:
+            return bit, False
+        bit = self._bits[key] = self._allocate(record)
+        place = record.place
+        if record.generic:
+            self.generic |= bit
+        if record.write:
+            place.own_writes |= bit
+        else:
+            place.own_reads |= bit
+        for other in place.near:
             if record.write:
-                place.own_writes |= bit
+                other.writes |= bit
             else:
-                place.own_reads |= bit
-            for other in place.near:
-                if record.write:
-                    other.writes |= bit
-                else:
-                    other.reads |= bit
-            for other in place.around:
-                other.covered |= bit
-        return bit
+                other.reads |= bit
+        for other in place.around:
+            other.covered |= bit
+        return bit, True
 
     def of(self, mask: int) -> Iterator[tuple[int, Record]]:
         """(bit, record) of the touches in `mask`, oldest allocation first."""
