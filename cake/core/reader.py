@@ -39,7 +39,7 @@ from cake.core.reader_body import RoleReader
 from cake.core.reader_call import REQUIRED
 from cake.core.reader_expr import Expressions
 from cake.core.reader_scope import Context, Fresh
-from cake.core.reader_source import Source, check_free, suggest
+from cake.core.reader_source import REFUSED, Source, check_free, suggest
 from cake.core.reader_values import describe
 from cake.core.scope import ORDER, RESERVED
 from cake.core.sugar import SUGAR, Pipeline, declare_pipeline
@@ -57,10 +57,10 @@ def read_program(text: str, file: str = "<text>") -> Program:
             return ProgramReader(source, function, {}).read()
         case []:
             raise source.error(module, "no program: a .cake file is one function decorated with @schedule")
-    for stmt in module.body:
-        if not isinstance(stmt, ast.FunctionDef):
-            raise source.unsupported(stmt)
-    raise source.error(module.body[1], "a .cake file holds one function")
+    extra = [stmt for stmt in module.body if not isinstance(stmt, ast.FunctionDef)] or module.body[1:]
+    if type(extra[0]) in REFUSED:
+        raise source.unsupported(extra[0])
+    raise source.error(extra[0], "a .cake file holds one function and nothing else")
 
 
 def read_schedule(source: str, config: Mapping[str, ConfigValue], file: str = "<text>", first_line: int = 1) -> Program:
@@ -362,7 +362,8 @@ class ProgramReader(Expressions):
     def of_kind(self, node: ast.Call, args: dict[str, Any], name: str, kind: type) -> Any:
         """An argument that must be of one kind."""
         if not isinstance(args[name], kind):
-            raise self.error(node, f"{name} is {describe(args[name])}, not a {kind.__name__.lower()}")
+            noun = "type" if kind is DType else kind.__name__.lower()
+            raise self.error(node, f"{name} is {describe(args[name])}, not a {noun}")
         return args[name]
 
     def role_of(self, node: ast.With) -> Role:

@@ -23,7 +23,7 @@ from cake.core.ir import (
     Var,
 )
 from cake.core.reader_scope import Binding, Context, Scopes
-from cake.core.reader_source import MAX_READ, suggest
+from cake.core.reader_source import MAX_READ, REFUSED, suggest
 from cake.core.reader_values import describe, expression
 from cake.core.registry import primitives
 from cake.core.scope import MAX_STATEMENTS
@@ -100,6 +100,8 @@ class RoleReader(Scopes):
                 raise self.error(node, "an assignment has one name on its left; elements and tuples cannot be assigned")
             case ast.Expr(value=ast.Call() as call):
                 self.call(call, span)
+            case ast.Expr(value=value) if type(value) in REFUSED:
+                raise self.source.unsupported(value)
             case ast.Expr():
                 raise self.error(node, "an expression alone does nothing; assign it or delete the line")
             case ast.If(test=test, body=body, orelse=orelse):
@@ -141,7 +143,8 @@ class RoleReader(Scopes):
         result_value = self.value(value)
         expr = expression(result_value)
         if expr is None:
-            raise self.error(value, f"{describe(result_value)} cannot be kept in a scalar; name it above the roles")
+            hint = "; name it above the roles" if isinstance(result_value, str | tuple) else ""
+            raise self.error(value, f"{describe(result_value)} cannot be kept in a scalar{hint}")
         var, declare = self.target(target, expr.type)
         self.emit(Assign(var, expr, declare, span))
 
@@ -310,9 +313,8 @@ class RoleReader(Scopes):
             case _:
                 result = self.value(argument)
                 if not isinstance(result, tuple) or not all(isinstance(v, int | float | str) for v in result):
-                    raise self.error(
-                        argument, f"static takes a range(...) or a tuple of constants, not {describe(result)}"
-                    )
+                    what = describe(result) + " with expressions in it" * isinstance(result, tuple)
+                    raise self.error(argument, f"static takes a range(...) or a tuple of constants, not {what}")
                 values = result
         if len(values) > MAX_STATEMENTS:
             raise self.error(call, f"{len(values)} iterations to unroll, more than {MAX_STATEMENTS}")

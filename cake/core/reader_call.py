@@ -50,9 +50,11 @@ class Calls(ABC):
         try:
             yield
         except IRError as error:
-            if error.span.line:
-                raise
-            raise IRError(error.message, self.source.span(node)) from None
+            raise self.placed_error(error, node) from None
+
+    def placed_error(self, error: IRError, node: ast.AST) -> IRError:
+        """`error` at `node`, unless it has a place already."""
+        return error if error.span.line else self.error(node, error.message)
 
     # ------------------------------------------------------------------------------------------------------- arguments
 
@@ -83,8 +85,11 @@ class Calls(ABC):
             raise self.error(
                 node.args[len(positional)],
                 f"{name} takes {len(positional)} positional arguments, not {len(node.args)}"
-                + (f"; write {' and '.join(keywords)} as keywords" if keywords else ""),
+                + (f"; the rest are keywords: {', '.join(keywords)}" if keywords else ""),
             )
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                raise self.source.unsupported(arg)
         bound: list[tuple[str, ast.expr]] = list(zip(positional, node.args, strict=False))
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -166,8 +171,7 @@ class Calls(ABC):
     def as_int(self, node: ast.AST, value: object, what: str = "this") -> int:
         """`value` as a constant int."""
         if isinstance(value, bool) or not isinstance(value, int):
-            hint = "; name it above the roles" if isinstance(value, EXPR) and self.fold else ""
-            raise self.error(node, f"{what} is {describe(value)}, not a constant of type i32{hint}")
+            raise self.error(node, f"{what} is {describe(value)}, not a constant of type i32")
         return value
 
     def as_ints(self, node: ast.AST, value: object, what: str = "this") -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from cake.core.ir import (
     Expr,
     FragmentType,
     GlobalRef,
+    IRError,
     Part,
     Reduce,
     Select,
@@ -111,8 +112,9 @@ class Expressions(Calls):
             raise self.error(node, f"the expression is nested more than {MAX_DEPTH} deep; name its parts")
         self.depth += 1
         try:
-            with self.placed(node):
-                return self._value(node)
+            return self._value(node)
+        except IRError as error:
+            raise self.placed_error(error, node) from None
         finally:
             self.depth -= 1
 
@@ -224,7 +226,7 @@ class Expressions(Calls):
             case Tensor():
                 return GlobalRef(value, self.as_coords(index, at if isinstance(at, tuple) else (at,)))
             case Var():
-                return Part(value, self.as_int(index, at))
+                return Part(value, self.as_int(index, at, f"the index of {value.name}"))
         raise self.error(node, f"{describe(value)} has no elements to index")
 
     def _index(self, node: ast.expr, value: object, count: int) -> Expr | None:

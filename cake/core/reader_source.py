@@ -18,7 +18,7 @@ from cake.core.scope import name_fault
 MAX_BYTES: Final = 1 << 20  #: of source text
 MAX_DEPTH: Final = 64  #: of nested syntax in one statement; leaves room for the references around an expression
 MAX_READ: Final = 50_000  #: statements, unrolled ones counted each time
-MAX_OPERANDS: Final = 500_000  #: expression nodes of one role, unrolled ones counted each time
+MAX_OPERANDS: Final = 100_000  #: expression nodes of one role, unrolled ones counted each time
 
 #: Constructs outside the language: what each is called, and what to write instead.
 REFUSED: Final[dict[type[ast.AST], tuple[str, str]]] = {
@@ -118,6 +118,6 @@ def check_free(source: Source, node: ast.AST, name: str) -> None:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` when `known` has a close match to `name`, else nothing."""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    """` (did you mean ...?)` when `known` has a close match to `name`, else nothing."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -54,6 +54,9 @@ from cake.core.op import Op
 ORDER: Final = (Smem, TensorMap, Barrier, Role)
 #: Names that mean something as values everywhere.
 RESERVED: Final = frozenset((*DTYPES, *SPECIALS, "inf"))
+#: Special values that the launch knows, and those that roles know.
+LAUNCH_SPECIALS: Final = ("sm_count",)
+ROLE_SPECIALS: Final = tuple(name for name in SPECIALS if name not in LAUNCH_SPECIALS)
 #: Bounds on a program's size, so that whatever can be built can be printed and read back.
 MAX_STATEMENTS: Final = 5_000
 MAX_NESTING: Final = 32  # statements
@@ -84,6 +87,7 @@ class _Checker:
         self.resources: dict[str, object] = {item.name: item for item in (*program.params, *program.decls)}
         self.extents = frozenset(program.extents)
         self.statements = 0
+        self.specials = ROLE_SPECIALS
 
     def run(self) -> None:
         """All checks."""
@@ -105,11 +109,9 @@ class _Checker:
                 raise IRError(f"{decl.name} stands too late: regions, tensor maps, barriers, roles", decl.span)
         for tensor_map in program.of(TensorMap):
             self.resource(tensor_map.tensor, tensor_map.span)
-        for expr in walk_expr(program.launch.ctas):
-            if isinstance(expr, Var) or (isinstance(expr, Special) and expr.name != "sm_count"):
-                raise IRError(f"ctas uses {expr.name!r}, which is unknown at launch", program.launch.span)
-            if isinstance(expr, Extent) and expr.name not in self.extents:
-                raise IRError(f"{expr.name!r} is no extent of a tensor", program.launch.span)
+        self.specials = LAUNCH_SPECIALS
+        self.use(program.launch.ctas, {}, program.launch.span)
+        self.specials = ROLE_SPECIALS
         for role in program.of(Role):
             count = sum(body.role == role for body in program.roles)
             if count != 1:
@@ -222,8 +224,9 @@ class _Checker:
             case Extent(name):
                 if name not in self.extents:
                     raise IRError(f"{name!r} is no extent of a tensor", span)
-            case Special("sm_count"):
-                raise IRError("sm_count is known to the launch only", span)
+            case Special(name):
+                if name not in self.specials:
+                    raise IRError(f"{name!r} has no value here: roles know {', '.join(ROLE_SPECIALS)}", span)
             case Tensor() | Smem() | TensorMap() | Barrier():
                 self.resource(node, span)
 
