@@ -91,6 +91,7 @@ class Device:
         self.l2_bytes = self._attribute("L2_CACHE_SIZE")
         self.clock_khz = self._attribute("CLOCK_RATE")
         self.memory_clock_khz = self._attribute("MEMORY_CLOCK_RATE")
+        self.memory_bus_bits = self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
         self.call("cuCtxSetCurrent", self.call("cuDevicePrimaryCtxRetain", self._device))
 
     def call(self, name: str, *args: Any) -> Any:
@@ -102,7 +103,7 @@ class Device:
         return values[0] if len(values) == 1 else tuple(values) if values else None
 
     def describe(self) -> dict[str, Any]:
-        """The device as a record: name, capability, SMs, clocks in kHz, L2 bytes, driver interface."""
+        """The device as a record: name, capability, SMs, clocks in kHz, memory bus, L2 bytes, driver interface."""
         return {
             "name": self.name,
             "capability": list(self.capability),
@@ -110,6 +111,7 @@ class Device:
             "l2_bytes": self.l2_bytes,
             "clock_khz": self.clock_khz,
             "memory_clock_khz": self.memory_clock_khz,
+            "memory_bus_bits": self.memory_bus_bits,
             "driver": ".".join(map(str, self.driver)),
         }
 

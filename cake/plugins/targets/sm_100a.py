@@ -27,6 +27,7 @@ SM_100A: Final = Target(
         "box_dimensions": 5,
         "box_inner_multiple": 16,
         "tensor_memory_columns": 512,
+        "tensor_flops_per_clock": 8192,
     },
     sources={
         "smem_bytes": f"{_TABLE}: 227 KiB a thread block, opted in",
@@ -43,5 +44,6 @@ SM_100A: Final = Target(
         "box_dimensions": f"{_TENSOR_MAP}: tensorRank from 1 to 5",
         "box_inner_multiple": f"{_TENSOR_MAP}: boxDim[0] times the element size is a multiple of 16 bytes",
         "tensor_memory_columns": "PTX ISA, Tensor Memory: 512 columns of 128 lanes a CTA",
+        "tensor_flops_per_clock": "NVIDIA Blackwell Architecture: twice Hopper's dense bf16 FMA a clock and SM",
     },
 )

@@ -19,6 +19,7 @@ SM_80: Final = Target(
         "registers_granule": 8,
         "named_barriers": 15,
         "mbarrier_arrivals": 2**20 - 1,
+        "tensor_flops_per_clock": 2048,
     },
     sources={
         "smem_bytes": f"{_TABLE}: 163 KiB a thread block, opted in",
@@ -28,5 +29,6 @@ SM_80: Final = Target(
         "registers_granule": "CUDA Occupancy Calculator: a warp's registers are allocated by 256, 8 a thread",
         "named_barriers": "PTX ISA, barrier: ids 0 to 15; 0 is left to the launch prologue",
         "mbarrier_arrivals": "PTX ISA, Contents of the mbarrier object: expected arrivals 1 to 2**20 - 1",
+        "tensor_flops_per_clock": "NVIDIA A100 Tensor Core GPU Architecture: 4 x 256 dense bf16 FMA a clock and SM",
     },
 )

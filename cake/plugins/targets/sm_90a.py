@@ -26,6 +26,7 @@ SM_90A: Final = Target(
         "box_extent": 256,
         "box_dimensions": 5,
         "box_inner_multiple": 16,
+        "tensor_flops_per_clock": 4096,
     },
     sources={
         "smem_bytes": f"{_TABLE}: 227 KiB a thread block, opted in",
@@ -41,5 +42,6 @@ SM_90A: Final = Target(
         "box_extent": f"{_TENSOR_MAP}: boxDim[i] from 1 to 256",
         "box_dimensions": f"{_TENSOR_MAP}: tensorRank from 1 to 5",
         "box_inner_multiple": f"{_TENSOR_MAP}: boxDim[0] times the element size is a multiple of 16 bytes",
+        "tensor_flops_per_clock": "NVIDIA H100 Tensor Core GPU Architecture: 4 x 512 dense bf16 FMA a clock and SM",
     },
 )
