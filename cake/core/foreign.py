@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from cake.core.compiler_log import Message, read_log
+
 #: CUDA driver errors (CUDA Driver API, CUresult) and the outcome that each means; other errors are launch failures.
 CUDA_OUTCOMES: Final[dict[str, str]] = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
@@ -60,19 +62,15 @@ def mask(text: str) -> str:
     return " ".join(text.split())
 
 
-def _ptxas(m: re.Match[str]) -> Foreign:
+def _compiler(message: Message) -> Foreign:
     details: dict[str, Any] = {}
-    if function := re.search(r"function '([^']+)'", m["text"]):
-        details["function"] = function[1]
-    if line := re.search(r"around line (\d+)", m["text"]):
-        details["ptx_line"] = int(line[1])
-    severity = "performance" if "Performance Loss" in m["text"] else m["severity"].lower()
-    return Foreign("ptxas", severity, m["code"] or "", mask(m["text"]), details=details)
-
-
-def _nvcc(m: re.Match[str]) -> Foreign:
-    code = f"#{m['number']}" if m["number"] else ""
-    return Foreign("nvrtc", m["severity"], code, mask(m["text"]), m["file"], int(m["line"]))
+    if message.function:
+        details["function"] = message.function
+    if message.ptx_line:
+        details["ptx_line"] = message.ptx_line
+    severity = "performance" if "Performance Loss" in message.text else message.severity
+    tool = "nvrtc" if message.file else "ptxas"
+    return Foreign(tool, severity, message.code, mask(message.text), message.file, message.line, details)
 
 
 def _driver(m: re.Match[str]) -> Foreign:
@@ -99,14 +97,6 @@ def _slug(text: str) -> str:
 
 
 _READERS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Foreign]], ...]] = (
-    (re.compile(r"ptxas (?P<severity>error|warning|info)\s*: (?:\((?P<code>C\d+)\) )?(?P<text>.+)"), _ptxas),
-    (
-        re.compile(
-            r"(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?(?P<severity>error|warning)"
-            r"(?: #(?P<number>[\w-]+))?: (?P<text>.+)"
-        ),
-        _nvcc,
-    ),
     (
         re.compile(
             r"={3,} (?:Error: )?(?P<text>(?P<what>Invalid __\w+__ \w+|Race reported|Barrier error|Uninitialized __\w+__"
@@ -130,8 +120,11 @@ _LINE: Final = 4000
 
 def parse_foreign(text: str) -> Iterator[Foreign]:
     """The messages in `text` that a known tool prints, in order. Unknown lines are passed over."""
-    for line in text.splitlines():
+    for line in (whole[:_LINE].strip() for whole in text.splitlines()):
+        if messages := read_log(line).messages:
+            yield _compiler(messages[0])
+            continue
         for pattern, read in _READERS:
-            if match := pattern.match(line[:_LINE].strip()):
+            if match := pattern.match(line):
                 yield read(match)
                 break
