@@ -199,8 +199,8 @@ def collect(folder: Path, results: Path, writer: EvidenceWriter) -> int:
     return count
 
 
-def points_of(log: Log) -> tuple[list[Point], str]:
-    """The timed launches of a log, and the one device that they ran on."""
+def points_of(log: Log) -> tuple[list[Point], str, int]:
+    """The timed launches of a log, the one device that they ran on, and its multiprocessors."""
     from cake.core.reader import read_program
 
     timed = [r for r in log.records if r.stage == "measure" and "median_s" in r.metrics]
@@ -212,12 +212,12 @@ def points_of(log: Log) -> tuple[list[Point], str]:
         program = read_program(log.text(r))
         counted = features(program, r.extents, int(r.metrics["sm_count"]))
         points.append(Point(f"{r.kernel} {r.program[:12]}", counted, r.metrics["median_s"]))
-    return points, devices[0]
+    return points, devices[0], int(timed[0].metrics["sm_count"])
 
 
 def calibrate(log: Log, name: str, target: str) -> tuple[Calibration, Fit]:
     """The calibration of a log's timed launches, and the fit behind it."""
-    points, device = points_of(log)
+    points, device, sm_count = points_of(log)
     found = cross_validate(points)
     groups = sorted({p.group.split()[0] for p in points})
     return (
@@ -237,6 +237,7 @@ def calibrate(log: Log, name: str, target: str) -> tuple[Calibration, Fit]:
                 f"{len(points)} launches, {len({p.group for p in points})} configurations each held out in turn; "
                 f"rank correlation of held-out predictions {found.rank_correlation:.3f}"
             ),
+            sm_count=sm_count,
         ),
         found,
     )

@@ -1,0 +1,105 @@
+"""Near misses: unlabelled programs one or two edits from a failing program or its repair.
+
+Counterfactuals beat volume: what separates two explanations of a failure is rarely in a log, but often one edit away.
+Only programs whose exploration closes and that no shipped rule flags are kept: of the others, a pass in the simulator
+says little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from cake.core.edits import Edit, edits
+from cake.core.ir import Barrier, OpStmt, Program, Smem, TensorMap, walk
+from cake.core.printer import print_program
+from cake.core.programs import text_hash
+from cake.core.tree import nodes
+from distill.join import Example
+from distill.lab import Lab
+from distill.pair import Pair
+from distill.repair import touched
+
+#: Programs explored around one pair, and edits that are combined two by two.
+MAX_NEIGHBOURS: Final = 220
+MAX_COMBINED: Final = 10
+
+
+def neighbours(p: Pair) -> Iterator[tuple[str, Program]]:
+    """Neighbours of a pair with how each was made: edits of the failing program and of its repair around the ops that
+    the repair touches, in turns, then other edits, then two edits of the failing program around one object."""
+    near = _around(p)
+    bad, good = list(edits(p.bad)), list(edits(p.good))
+    close = [[e for e in side if _is_near(e, near)] for side in (bad, good)]
+    seen = {print_program(p.bad), print_program(p.good)}
+    for label, edit in (*_turns(close[0], close[1]), *_compensations(p.bad, close[0]), *_turns(bad, good)):
+        text = print_program(edit.program)
+        if text not in seen:
+            seen.add(text)
+            yield f"{label}: {edit.path}: {edit.detail}", edit.program
+
+
+def pool(p: Pair, lab: Lab, limit: int = MAX_NEIGHBOURS) -> tuple[dict[str, Example], dict[str, tuple[str, Program]]]:
+    """The facts of the usable ones among the first `limit` neighbours, by hash; and how each was made, and what it is."""
+    facts: dict[str, Example] = {}
+    made: dict[str, tuple[str, Program]] = {}
+    for how, program in islice(neighbours(p), limit):
+        example = lab.example(program)
+        if example is None or not lab.clean(program):
+            continue
+        name = text_hash(print_program(program))
+        facts[name], made[name] = example, (how, program)
+    return facts, made
+
+
+def _around(p: Pair) -> frozenset[str]:
+    """Paths of the ops that the repair touches, the declarations that they use, and the ops that use those."""
+    stmts = {x.path: x.stmt for x in walk(p.bad) if isinstance(x.stmt, OpStmt)}
+    found = touched(p)
+    paths = {*found.direct, *found.near} if len(found.all) < len(stmts) else set(found.direct)
+    things = {n.name for path in paths for n in nodes(stmts[path]) if isinstance(n, Smem | Barrier | TensorMap)}
+    things |= {old.name for old, _ in p.declared}
+    for path, stmt in stmts.items():
+        if any(isinstance(n, Barrier | Smem) and n.name in things for n in nodes(stmt)):
+            paths.add(path)
+    return frozenset(paths | things)
+
+
+def _is_near(edit: Edit, near: frozenset[str]) -> bool:
+    return edit.path in near or any(path.startswith(f"{edit.path}.") for path in near)
+
+
+def _turns(bad: list[Edit], good: list[Edit]) -> Iterator[tuple[str, Edit]]:
+    """Both lists spread over their kinds of edit, taken in turns: a budget then sees some of everything."""
+    one, two = _spread(bad), _spread(good)
+    for i in range(max(len(one), len(two))):
+        if i < len(one):
+            yield "of the failing program", one[i]
+        if i < len(two):
+            yield "of the repair", two[i]
+
+
+def _spread(found: list[Edit]) -> list[Edit]:
+    by_kind: dict[str, list[Edit]] = {}
+    for edit in found:
+        by_kind.setdefault(edit.kind, []).append(edit)
+    longest = max(map(len, by_kind.values()), default=0)
+    return [queue[i] for i in range(longest) for queue in by_kind.values() if i < len(queue)]
+
+
+def _compensations(bad: Program, close: list[Edit]) -> Iterator[tuple[str, Edit]]:
+    """Second edits around the same objects: two changes that may cancel."""
+    numbers = [e for e in close if e.kind in ("count", "bytes", "phase", "depth", "offset", "swizzle", "box")]
+    names = {e.path for e in close}
+    for first in _spread(numbers)[:MAX_COMBINED]:
+        second = [
+            e
+            for e in edits(first.program)
+            if e.path in names
+            and e.path != first.path
+            and e.kind in ("count", "bytes", "phase", "depth", "box", "swizzle")
+        ]
+        for edit in _spread(second)[:MAX_COMBINED]:
+            if edit.program != bad:
+                yield f"{first.detail}, and", edit

@@ -1,0 +1,217 @@
+"""The study of one group of failures: reduce, look around, learn. A pure function of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cake.core.ir import IRError, Program
+from cake.core.printer import print_program
+from distill.ingest import Failure
+from distill.join import Example
+from distill.lab import Lab
+from distill.learn import Candidate
+from distill.neighbours import pool
+from distill.oracle import Problem
+from distill.pair import Pair, pair
+from distill.reduce import reduce_pair
+from distill.repair import touched
+from distill.survey import Case, Group
+from distill.teach import Lesson, flagged_members, learn
+
+#: Members of a group that the clause has to flag while it is learnt, and folds of the held-out gate.
+MAX_MEMBERS: Final = 6
+MAX_FOLDS: Final = 4
+#: Extents to try in place of a problem's own, smallest first.
+EXTENTS: Final = (1, 8, 16, 40, 64, 72, 136, 200, 264, 328)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What a study found. `bad` and `good` are the reduced pair as text and `heads` the ops at which `bad` may be
+    flagged; `near_misses` are the programs that were asked about: how made, hash, and the answer; `held_out` says which
+    members are flagged by a clause learnt without them; `explains` which members the clause flags."""
+
+    group: Group
+    problem: Problem
+    bad: str
+    good: str
+    heads: tuple[str, ...]
+    reduction: tuple[str, ...]
+    questions: int
+    near_misses: tuple[tuple[str, str, str], ...]
+    lesson: Lesson
+    held_out: tuple[bool, ...]
+    explains: tuple[bool, ...]
+    passing: tuple[str, ...]
+    generated: tuple[str, ...]
+
+    @property
+    def clause(self) -> Candidate | None:
+        """The clause that was learnt."""
+        return self.lesson.clause
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What every study shares: programs that pass (text by hash), and scalars by kernel."""
+
+    passing: Mapping[str, str]
+    parents: Mapping[str, str]
+    scalars: Mapping[str, Mapping[str, float]]
+
+
+def study(group: Group, known: Known, lab: Lab) -> Study | str:
+    """Study one group; a string says why it teaches nothing."""
+    reason = "no member can be reproduced in the simulator"
+    for case in group.cases[:3]:
+        started = _start(case, known, lab)
+        if isinstance(started, str):
+            reason = started
+            continue
+        start, problem = started
+        reduced, problem, steps, questions = _reduced(start, problem, case.failure, lab)
+        return _learnt(group, case, reduced, problem, steps, questions, known, lab)
+    return reason
+
+
+def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem] | str:
+    failure = case.failure
+    bad, good = lab.read(failure.text), lab.read(known.parents[failure.parent])
+    problem = Problem(failure.extents, known.scalars.get(failure.kernel, {}))
+    right = lab.right(good, problem)
+    if right is None:
+        return "the program that it was made from is no reference in the simulator"
+    judgement = lab.label(bad, problem, right)
+    if not judgement.like(failure.outcome):
+        return f"the simulator says {judgement.outcome}, the log {failure.outcome}"
+    return pair(bad, good), problem
+
+
+def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple[Pair, Problem, tuple[str, ...], int]:
+    """The reduced pair, with smaller extents where they show the failure as well."""
+    strict = lab.clean(start.good)
+    silent = not any(lab.flags(start.bad).values())
+
+    def accepts(p: Pair, at: Problem) -> bool:
+        right = lab.right(p.good, at)
+        if right is None or not lab.label(p.bad, at, right).like(failure.outcome):
+            return False
+        if strict and not lab.clean(p.good):
+            return False
+        return not (silent and any(lab.flags(p.bad).values()))
+
+    asked = 0
+    steps: list[str] = []
+    for name in sorted(problem.extents):
+        for value in (v for v in EXTENTS if v < problem.extents[name]):
+            smaller = replace(problem, extents={**problem.extents, name: value})
+            asked += 1
+            if accepts(start, smaller):
+                problem = smaller
+                steps.append(f"{name} = {value}")
+                break
+    at = problem
+    done = reduce_pair(start, lambda p: accepts(p, at))
+    return done.pair, at, (*steps, *done.steps), asked + done.questions
+
+
+def _learnt(
+    group: Group, case: Case, p: Pair, problem: Problem, steps: tuple[str, ...], questions: int, known: Known, lab: Lab
+) -> Study | str:
+    found = touched(p)
+    heads = (*found.direct, *found.near)
+    target = lab.example(p.bad, frozenset(heads))
+    good = lab.example(p.good)
+    right = lab.right(p.good, problem)
+    if target is None or good is None or right is None:
+        return "the reduced pair has no facts"
+    members = _members(group, case, lab)
+    negatives = [good, *_passing(known, lab)]
+    around, made = pool(p, lab)
+
+    def ask(name: str) -> bool | None:
+        judgement = lab.label(made[name][1], problem, right)
+        return True if judgement.passes else False if judgement.fails else None
+
+    lesson = learn(target, heads, members[:MAX_MEMBERS], negatives, around, ask)
+    if lesson.clause is None and members and not lesson.alive:
+        # No clause covers all members: what they share in their facts is not one cause. Learn from the one alone.
+        lesson = learn(target, heads, (), negatives, around, ask)
+    asked = tuple((made[q.program][0], q.program, _answer(q.passes)) for q in lesson.asked)
+    passing = tuple(print_program(made[q.program][1]) for q in lesson.asked if q.passes)
+    explained = tuple(flagged_members(lesson.clause, members)) if lesson.clause else ()
+    counter = [around[q.program] for q in lesson.asked if q.passes]
+    held = _held_out(lesson, target, heads, members, [*negatives, *counter]) if lesson.clause else ()
+    generated = tuple(print_program(made[n][1]) for n in sorted(around))
+    return Study(
+        group, problem, print_program(p.bad), print_program(p.good), heads, steps, questions, asked, lesson, held,
+        explained, passing, generated,
+    )  # fmt: skip
+
+
+def _answer(passes: bool | None) -> str:
+    return {True: "passes", False: "fails", None: "unknown"}[passes]
+
+
+def _members(group: Group, case: Case, lab: Lab) -> list[Example]:
+    """The facts of the group's other members, as failing examples."""
+    found = []
+    for other in group.cases:
+        if other is not case:
+            example = lab.example(lab.read(other.failure.text), frozenset(other.heads))
+            if example is not None and other.heads:
+                found.append(example)
+    return found
+
+
+def _passing(known: Known, lab: Lab) -> list[Example]:
+    """The facts of programs that pass, and that nothing shipped objects to."""
+    found = []
+    for name in sorted(known.passing):
+        try:
+            program: Program = lab.read(known.passing[name])
+        except IRError:
+            continue
+        example = lab.example(program)
+        if example is not None and lab.clean(program):
+            found.append(example)
+    return found
+
+
+def _held_out(
+    lesson: Lesson, target: Example, heads: Sequence[str], members: Sequence[Example], negatives: Sequence[Example]
+) -> tuple[bool, ...]:
+    """For each of some members: does a clause learnt without it flag it? The target takes its turn as well."""
+    everyone = [target, *members[: MAX_FOLDS - 1]]
+    if len(everyone) < 2:
+        return ()
+    result = []
+    for i, left_out in enumerate(everyone):
+        rest = [m for j, m in enumerate(everyone) if j != i]
+        first = rest[0]
+        order = heads if first is target else sorted(first.heads)
+        again = learn(first, order, rest[1:], negatives, {}, lambda name: None, 0)
+        result.append(again.clause is not None and flagged_members(again.clause, [left_out])[0])
+    return tuple(result)
+
+
+def as_json(found: Study) -> dict[str, Any]:
+    """What a reviewer wants to see of a study."""
+    return {
+        "group": found.group.key,
+        "signature": list(found.group.signature),
+        "members": [c.failure.program for c in found.group.cases],
+        "problem": found.problem.as_json(),
+        "heads": list(found.heads),
+        "reduction": list(found.reduction),
+        "questions": found.questions,
+        "asked": [list(x) for x in found.near_misses],
+        "clause": found.clause.text if found.clause else None,
+        "alive": [c.text for c in found.lesson.alive],
+        "demands": found.lesson.considered,
+        "reason": found.lesson.reason,
+        "held_out": list(found.held_out),
+        "explains": list(found.explains),
+    }
