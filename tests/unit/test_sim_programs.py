@@ -57,6 +57,9 @@ F = np.linspace(-4, 4, 32, dtype=np.float32)
         ("-x[0]", -I),
         ("x[0] if x[0] > 0 and not x[0] == 3 else 7", np.where((I > 0) & (I != 3), I, 7)),
         ("2147483647 + 1", np.full(32, -(2**31))),
+        ("1 << lane_id * 2", [1 << 2 * i if i < 16 else 0 for i in range(32)]),
+        ("-8 >> 40", np.full(32, -1)),
+        ("cast(cast(x[0], f32) * 1e9, i32)", np.clip(I * 1e9, -(2**31), 2**31 - 1)),
         ("0 if N == 0 or N > 3 else 1 // (N - N)", np.zeros(32)),
         ("cast(cast(x[0], f32) * 0.75, i32)", np.trunc(I * 0.75)),
     ],
@@ -304,6 +307,16 @@ def test_inline_ptx_makes_the_outcome_unknown():
     assert result.outcome == "unknown"
     assert (result.where.path, result.where.role) == ("one:2", "one")
     assert "nanosleep" in result.where.reason
+
+
+def test_an_instruction_that_the_target_lacks_traps():
+    """A kernel is exact about its target."""
+    text = COPY.format(region="", x_map="", y_map="").replace("sm_90a", "sm_80")
+
+    result = simulate(read_program(text), {"X": np.zeros((64, 64), BF16)}, {"M": 64, "N": 64})
+
+    assert result.outcome == "trap"
+    assert result.where.reason == "mbarrier_expect is no instruction of sm_80"
 
 
 def test_a_spent_budget_is_a_hang():

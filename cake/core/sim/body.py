@@ -168,7 +168,11 @@ class Compiled:
         return lambda m: m.assign(target, code(m))
 
     def _op(self, op: Op, out: Var | None, path: str) -> Step:
-        compute = op.compute if type(op).compute is not Op.compute else _unmodelled(op)
+        compute: Plain = op.compute
+        if self.program.target not in op.targets:
+            compute = _illegal(op, self.program.target)
+        elif type(op).compute is Op.compute:
+            compute = _unmodelled(op)
         if inspect.isgeneratorfunction(compute):
 
             def blocking(m: Machine) -> Generator[bool, None, None]:
@@ -228,6 +232,11 @@ def _varying(m: Machine, name: str, body: Block, first: Any, end: Any, by: Any) 
 def _unmodelled(op: Op) -> Plain:
     """What stands in for a primitive without value semantics."""
     return lambda m: m.unmodelled(f"{op.opname} has no value semantics")
+
+
+def _illegal(op: Op, target: str) -> Plain:
+    """What stands in for a primitive that the target does not have."""
+    return lambda m: m.trap(f"{op.opname} is no instruction of {target}")
 
 
 def _private(op: Op) -> bool:

@@ -43,10 +43,9 @@ class Footprint:
     through its remainder by the swizzle period.
     """
 
-    __slots__ = ("_places", "itemsize", "offsets", "shape")
+    __slots__ = ("_places", "itemsize", "offsets")
 
     def __init__(self, offsets: Array, itemsize: int) -> None:
-        self.shape = offsets.shape
         self.offsets = offsets.astype(np.int64)
         self.itemsize = itemsize
         self._places: dict[tuple[int, int], Place] = {}

@@ -40,7 +40,8 @@ class Simulator:
         if program.target not in known:
             raise CakeError(f"{program.name} is for {program.target}; known targets: {', '.join(known)}")
         self.target = known[program.target]
-        self._code = Compiled(program)
+        with np.errstate(all="ignore"):  # overflow and NaN are values here
+            self._code = Compiled(program)
         self._tracked = reads_through_async_proxy(program)
         self._written = _written_tensors(program)
 
@@ -55,7 +56,8 @@ class Simulator:
         max_steps: int = MAX_STEPS,
     ) -> SimResult:
         """Simulate one launch; see `simulate`."""
-        return _Launch(self, inputs, extents, order, seed, sms, max_steps).run()
+        with np.errstate(all="ignore"):
+            return _Launch(self, inputs, extents, order, seed, sms, max_steps).run()
 
 
 class _Launch:
@@ -80,17 +82,16 @@ class _Launch:
         self.notes: list[str] = []
 
     def run(self) -> SimResult:
-        with np.errstate(all="ignore"):
-            try:
-                ctas = self._ctas()
-                for cta in range(ctas):
-                    stuck = self._cta(cta, ctas)
-                    if stuck:
-                        return self._result("hang", stuck)
-            except Trap as trap:
-                return self._result("trap", (trap.place,))
-            except Unmodelled as stop:
-                return self._result("unknown", (stop.place,))
+        try:
+            ctas = self._ctas()
+            for cta in range(ctas):
+                stuck = self._cta(cta, ctas)
+                if stuck:
+                    return self._result("hang", stuck)
+        except Trap as trap:
+            return self._result("trap", (trap.place,))
+        except Unmodelled as stop:
+            return self._result("unknown", (stop.place,))
         return self._result("ok", ())
 
     def _ctas(self) -> int:

@@ -44,14 +44,28 @@ def poison(dtype: DType, shape: tuple[int, ...]) -> Array:
 
 
 def convert(value: Any, dtype: DType) -> Any:
-    """`value` as `dtype`: floats round to nearest even, floats to integers towards zero, integers wrap."""
+    """`value` as `dtype`: floats round to nearest even, integers wrap; floats become integers towards zero, within the
+    type's range, and NaN becomes 0 (PTX ISA, cvt)."""
+    whole = dtype.kind in ("int", "uint")
     if isinstance(value, np.ndarray):
+        if whole and value.dtype.kind not in "iub":
+            low, high = integer_range(dtype)
+            value = np.clip(np.nan_to_num(np.trunc(value.astype(np.float64)), posinf=high, neginf=low), low, high)
         return value.astype(numpy_type(dtype))
-    if dtype.kind in ("int", "uint"):
-        return wrap(int(value), dtype)
+    if whole and not isinstance(value, int):
+        low, high = integer_range(dtype)
+        return 0 if np.isnan(value) else int(min(max(float(value), low), high))
+    if whole:
+        return wrap(value, dtype)
     if dtype.kind == "bool":
         return bool(value)
     return numpy_type(dtype).type(value)
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    bits = 8 * dtype.bytes
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "int" else (0, (1 << bits) - 1)
 
 
 def wrap(value: int, dtype: DType) -> int:
@@ -83,18 +97,42 @@ def _remainder_array(a: Any, b: Any) -> Any:
     return a - _divide_array(a, b) * b
 
 
+_LONGEST: Final = 64  # bits of the widest integer
+
+
+def _shift_left(a: int, b: int) -> int:
+    # A count beyond the width shifts everything out, and a negative one counts as unsigned (PTX ISA, shl, shr).
+    return a << b if 0 <= b < _LONGEST else 0
+
+
+def _shift_right(a: int, b: int) -> int:
+    return a >> b if 0 <= b < _LONGEST else a >> _LONGEST
+
+
+def _shift_left_array(a: Any, b: Any) -> Any:
+    bits = 8 * np.result_type(a, b).itemsize
+    return np.where(_inside(b, bits), np.left_shift(a, np.clip(b, 0, bits - 1)), 0).astype(np.result_type(a, b))
+
+
+def _shift_right_array(a: Any, b: Any) -> Any:
+    bits = 8 * np.result_type(a, b).itemsize
+    return np.right_shift(a, np.where(_inside(b, bits), b, bits - 1).astype(np.result_type(a, b)))
+
+
+def _inside(count: Any, bits: int) -> Any:
+    return np.greater_equal(count, 0) & np.less(count, bits)
+
+
 _SCALAR: Final[dict[str, Fn]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
+    "<<": _shift_left,
+    ">>": _shift_right,
     "min": np.fmin,  # CUDA's fminf and fmaxf give the number when one operand is NaN
     "max": np.fmax,
     "==": operator.eq,
@@ -104,16 +142,20 @@ _SCALAR: Final[dict[str, Fn]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_INTEGER: Final[dict[str, Fn]] = {"/": _divide, "//": _divide, "%": _remainder, "min": min, "max": max}
+_INTEGER: Final[dict[str, Fn]] = {**_SCALAR, "//": _divide, "%": _remainder, "min": min, "max": max}
 _ARRAY: Final[dict[str, Fn]] = {
     **_SCALAR,
     "/": np.true_divide,
-    "//": np.floor_divide,
-    "%": np.fmod,
     "and": np.logical_and,
     "or": np.logical_or,
 }
-_INTEGER_ARRAY: Final[dict[str, Fn]] = {"/": _divide_array, "//": _divide_array, "%": _remainder_array}
+_INTEGER_ARRAY: Final[dict[str, Fn]] = {
+    **_ARRAY,
+    "//": _divide_array,
+    "%": _remainder_array,
+    "<<": _shift_left_array,
+    ">>": _shift_right_array,
+}
 _MAY_OVERFLOW: Final = frozenset({"+", "-", "*", "<<"})
 
 
@@ -121,16 +163,14 @@ def scalar_operator(op: str, dtype: DType) -> Fn:
     """`op` on two uniform scalars of `dtype`. Integers wrap; division truncates as in C."""
     if dtype.kind not in ("int", "uint"):
         return _SCALAR[op]
-    plain = _INTEGER.get(op, _SCALAR[op])
+    plain = _INTEGER[op]
     if op not in _MAY_OVERFLOW:
         return plain
-    low, high = (-(1 << 8 * dtype.bytes - 1), 1 << 8 * dtype.bytes - 1)
-    if dtype.kind == "uint":
-        low, high = 0, 1 << 8 * dtype.bytes
+    low, high = integer_range(dtype)
 
     def run(a: Any, b: Any) -> Any:
         result = plain(a, b)
-        return result if low <= result < high else wrap(result, dtype)
+        return result if low <= result <= high else wrap(result, dtype)
 
     return run
 
@@ -138,7 +178,7 @@ def scalar_operator(op: str, dtype: DType) -> Fn:
 def array_operator(op: str, dtype: DType) -> Fn:
     """`op` where at least one side is an array of `dtype`."""
     if dtype.kind in ("int", "uint"):
-        return _INTEGER_ARRAY.get(op, _ARRAY[op])
+        return _INTEGER_ARRAY[op]
     return _ARRAY[op]
 
 

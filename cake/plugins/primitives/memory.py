@@ -10,7 +10,7 @@ import numpy as np
 
 from cake.core.emitter import Emitter, Registers
 from cake.core.events import Event, GlobalBox, Read, Write
-from cake.core.ir import BOOL, F32, DType, FragmentType, GlobalRef, Type, View, element_type
+from cake.core.ir import BOOL, F32, DType, FragmentType, GlobalRef, Type, View
 from cake.core.op import Frag, Op, Pred, Value, Work, primitive
 from cake.plugins.primitives.named_barrier import ALL
 
@@ -244,7 +244,7 @@ class StShared(Op):
 
     def check(self) -> Iterable[str]:
         yield from _element(self.dst)
-        if element_type(self.value) != self.dst.buffer.dtype:
+        if self.value.type != self.dst.buffer.dtype:
             yield f"value is {self.value.type}, {self.dst.buffer.name} holds {self.dst.buffer.dtype}"
 
     def events(self) -> tuple[Event, ...]:
