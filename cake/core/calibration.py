@@ -25,3 +25,4 @@ class Calibration:
     interval: float
     coverage: float
     provenance: str
+    sm_count: int = 0  #: multiprocessors of the device, for predictions on a machine without it

@@ -112,7 +112,7 @@ def _calibration(plugin: Plugin) -> str:
     width = max(map(len, c.features), default=0)
     rows = [f"{name:{width}}  {value:.4g} s" for name, value in zip(c.features, c.coefficients, strict=True)]
     error = (
-        f"median relative error {c.held_out_error:.1%} on {c.held_out_n} held-out kernels; "
+        f"median relative error {c.held_out_error:.1%} on {c.held_out_n} held-out launches; "
         f"{c.coverage:.0%} interval +-{c.interval:.1%}"
     )
     return "\n".join(
