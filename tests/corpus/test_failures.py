@@ -41,7 +41,7 @@ def test_it_is_what_it_claims(log: Log) -> None:
 
 
 def test_hangs_name_their_barrier_and_were_confirmed_alone(log: Log) -> None:
-    """Most hangs carry the watchdog's record or the places of stuck warps, and say whether they were run again alone."""
+    """Hangs carry the watchdog's record or the places of stuck warps, and say whether they were run again alone."""
     hangs = [r for r in log.records if r.origin.labeller == "gpu" and r.outcome == "hang"]
     located = [r for r in hangs if {"watchdog", "places"} & {str(d["kind"]) for d in r.diagnostics}]
     assert hangs
