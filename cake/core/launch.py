@@ -223,7 +223,7 @@ class Kernel:
             len(shape),
             pointers[m.tensor],
             [cu.cuuint64_t(n) for n in reversed(shape)],
-            [cu.cuuint64_t(n) for n in strides],
+            [cu.cuuint64_t(n) for n in strides or (16,)],  # unread for one dimension, but not to be null
             [cu.cuuint32_t(n) for n in reversed(m.box)],
             [cu.cuuint32_t(1)] * len(shape),
             cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

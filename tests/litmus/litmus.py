@@ -104,11 +104,12 @@ def build(folder: Path) -> None:
     for name in names():
         path = HERE / "cake" / f"{name}.cake"
         program = read_program(path.read_text(), str(path))
+        source = (HERE / "ptx" / f"{name}.cu").read_text()
         request = {
             "threads": program.threads,
             "smem": max(program.smem_bytes, 16),
             "tensors": {t.name: (t.dtype.name, t.dims) for t in program.of(Tensor)},
-            "maps": [(m.tensor.name, m.box, m.swizzle) for m in program.of(TensorMap)],
+            "maps": [(m.tensor.name, m.box, m.swizzle) for m in program.of(TensorMap) if f"MAP {m.name}" in source],
         }
         (folder / f"{name}.json").write_text(json.dumps(request))
         (folder / f"{name}.cubin").write_bytes(compile_kernel(name))
@@ -240,7 +241,7 @@ def _tensor_map(cu: Any, tensor: Any, pointer: Any, box: list[int], swizzle: int
             rank,
             int(pointer),
             [cu.cuuint64_t(n) for n in reversed(dims)],
-            strides,
+            strides or [cu.cuuint64_t(16)],  # unread for one dimension, but not to be null
             [cu.cuuint32_t(n) for n in reversed(box)],
             [cu.cuuint32_t(1)] * rank,
             cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

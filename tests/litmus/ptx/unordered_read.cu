@@ -1,6 +1,6 @@
 // Without a wait the reader sees the old value, the new one, or some of each.
 #include "litmus.h"
-extern "C" __global__ void litmus(const float *A, const float *B, float *O, TAIL) {
+extern "C" __global__ void litmus(const float *A, const float *B, const float *Z, float *O, TAIL) {
   volatile float *box = (float *)smem;
   const int lane = threadIdx.x % 32;
   if (threadIdx.x < 32) box[lane] = A[lane];
