@@ -241,9 +241,11 @@ class _Exploration:
         for relation in ("paced", "lasting"):
             for row in sorted(m.refuted.get(relation, ())):
                 m.unknown(f"indeterminate: {m.occurrences[relation, row].text}")
-        facts = static_facts(self.program, self.target, m)
+        facts: FactBase = {name: set() for name in RELATIONS}
+        for relation, rows in static_facts(self.program, self.target, m).items():
+            facts[relation] |= rows
         for relation, rows in m.facts.items():
-            facts.setdefault(relation, set()).update(rows)
+            facts[relation] |= rows
         universal(facts, m.refuted, self.program)
         self._coverage(facts)
         closed = not m.reasons

@@ -213,10 +213,14 @@ class Machine:
         """Facts about the touch `new`, which meets the live touches `met`; its threads do not know those in `missing`
         to be done, of which `mine` are their own. An `update` reads what it overwrites."""
         place = new.place
-        unread = new.write and not update and place.shared and not any(not r.write for _, r in self.memory.of(met))
-        for bit, old in self.memory.of(met):
-            if not (new.write or old.write) or not (place.shared or new.timeline or old.timeline):
+        olds = list(self.memory.of(met))
+        reads = [old.place for _, old in olds if not old.write]
+        for bit, old in olds:
+            if not (place.shared or new.timeline or old.timeline):
                 continue
+            unread = old.write and not any(r.meets(old.place) for r in reads)
+            if new.write and old.write and not unread:
+                continue  # the read between them is ordered after one and before the other
             same_strand = old.strand == new.strand
             if new.collective and new.collective == old.collective and same_strand and old.place is place:
                 continue  # each lane touches the part that it touched before
@@ -226,7 +230,7 @@ class Machine:
                 self.fact("conflict_kind", *pair, "raw")
             if new.write:
                 self.fact("conflict_kind", *pair, "waw" if old.write else "war")
-            if unread and place.covers(old.place):
+            if new.write and unread and not update and place.shared and place.covers(old.place):
                 text = f"{site} overwrites what {pair[0]} wrote to {place.cell} and nobody read"
                 self.first("supersedes", (site.path, pair[0], place.cell), st, text)
             in_order = old.in_order and new.timeline == old.timeline and new.issuer == old.issuer

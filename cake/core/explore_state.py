@@ -143,8 +143,8 @@ class State:
             self.dirty[:], self.registers[:], self.pool, self.trace,
         )  # fmt: skip
 
-    def forget(self, bits: int) -> None:
-        """Make `bits` unknown to everyone: they are about to stand for something new."""
+    def forget_generic(self, bits: int) -> None:
+        """Make bits of generic touches unknown to everyone: they are about to stand for something new."""
         keep = ~bits
         self.know = [k & keep for k in self.know]
         self.seen = [k & keep for k in self.seen]
@@ -154,15 +154,18 @@ class State:
             s.pending_seen &= keep
             s.complete &= keep
             s.complete_seen &= keep
-        for i, g in enumerate(self.groups):
-            if g is not NO_GROUPS and g != NO_GROUPS:
-                self.groups[i] = _without(g, keep)
 
-    def forget_control(self, bits: int) -> None:
-        """Likewise for bits of barrier progress, which also stand in `control` and in groups' issue progress."""
-        self.forget(bits)
+    def forget(self, bits: int) -> None:
+        """Likewise for bits of asynchronous touches and of barrier progress, which groups hold as well."""
+        keep = ~bits
+        self.know = [k & keep for k in self.know]
         for s in self.slots:
-            s.control &= ~bits
+            s.pending &= keep
+            s.complete &= keep
+            s.control &= keep
+        for i, g in enumerate(self.groups):
+            if g is not NO_GROUPS:
+                self.groups[i] = _without(g, keep)
 
     def identity(
         self, control: int, generic: int, cares: list[int], learners: list[tuple[int, ...]], strands: list[Strand],
@@ -193,7 +196,7 @@ class State:
             self.live,
             tuple([self._slot_key(s, ks, open_bits, open_seen) for s, ks in zip(self.slots, learners, strict=True)]),
             tuple(self.gaps),
-            tuple([g if g == NO_GROUPS else _without(g, open_bits) for g in self.groups]),
+            tuple([g if g is NO_GROUPS else _without(g, open_bits) for g in self.groups]),
             tuple(self.last),
             tuple(self.dirty),
             tuple(self.registers),
@@ -212,10 +215,14 @@ class State:
 
 def _without(groups: Groups, keep: int) -> Groups:
     reads, writes, progress, committed, late = groups
-    left = [(r & keep, w & keep, p & keep) for r, w, p in committed]
-    while left and not left[0][0] and not left[0][1]:  # waiting for it would teach nothing any more
-        left.pop(0)
-    return reads & keep, writes & keep, progress & keep, tuple(left), late & keep
+    if committed:
+        left = [(r & keep, w & keep, p & keep) for r, w, p in committed]
+        while left and not left[0][0] and not left[0][1]:  # waiting for it would teach nothing any more
+            left.pop(0)
+        committed = tuple(left)
+    elif not (reads | writes | late) & keep:
+        return NO_GROUPS
+    return reads & keep, writes & keep, progress & keep, committed, late & keep
 
 
 class Bases:

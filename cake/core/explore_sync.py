@@ -78,7 +78,7 @@ def settle(m: Machine, st: State, index: int) -> None:
         _check_passed(m, waiter, st, index)
     bit = m.phase_bits[index]
     pending, pending_seen = slot.pending, slot.pending_seen
-    st.forget_control(bit)
+    st.forget(bit)
     for act in slot.waiters:
         for k in m.sync_acts[act]:
             st.know[k.index] |= pending | bit
@@ -145,7 +145,7 @@ def wait(m: Machine, site: Site, barrier: Barrier, slot: Number, parity: Number,
             m.care(sum(bits), m.arrivers[index])
             m.belongs(sum(bits), barrier.slots, number)
         else:
-            st.forget_control(sum(bits))
+            st.forget(sum(bits))
         for k, passed in zip(knowers, bits, strict=True):
             st.know[k] |= state.complete | passed
             st.seen[k] |= state.complete_seen

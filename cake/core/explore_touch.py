@@ -61,7 +61,7 @@ def touch(m: Machine, site: Site, target: Target, write: bool, collective: str, 
                     m.meet(site, record, False, met, missing, mine, st)
             if not write:
                 m.check_written(site, place, st)
-        st.forget(bits)
+        st.forget_generic(bits)
         if write:
             for record, _, _ in touches:
                 live &= ~record.place.covered
@@ -311,7 +311,7 @@ def wait_group(m: Machine, site: Site, timeline: Timeline, pending: int, sources
     def run(st: State) -> int:
         for owner, knowers, _ in parties:
             groups = st.groups[owner]
-            if groups == NO_GROUPS:
+            if groups is NO_GROUPS:
                 continue
             left, learnt, touched = learn(groups)
             st.groups[owner] = left
@@ -333,7 +333,7 @@ def fence(m: Machine, site: Site, after: int) -> Act:
 
     def run(st: State) -> int:
         for k in knowers:
-            st.seen[k] |= st.know[k] | st.own[k]
+            st.seen[k] |= (st.know[k] | st.own[k]) & m.memory.generic
         return after
 
     return run
