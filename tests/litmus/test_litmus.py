@@ -10,6 +10,9 @@ from types import ModuleType
 
 import pytest
 
+from cake.core.ir import Tensor, TensorMap
+from cake.core.reader import read_program
+
 HERE = Path(__file__).parent
 
 
@@ -67,6 +70,14 @@ def test_each_claim_is_made_twice() -> None:
     assert litmus.names() == programs
     assert len(programs) >= 10
     assert all(len(litmus.claim(name)) > 20 for name in programs)
+
+
+def test_kernel_and_program_take_the_same_parameters() -> None:
+    """Tensor maps, then tensors, by the same names in the same order: what one is given the other can be given."""
+    for name in litmus.names():
+        program = read_program((HERE / "cake" / f"{name}.cake").read_text())
+        declared = [m.name for m in program.of(TensorMap)] + [t.name for t in program.of(Tensor)]
+        assert litmus.parameters(name) == declared, name
 
 
 @pytest.mark.parametrize("name", sorted(ONE))

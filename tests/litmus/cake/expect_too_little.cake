@@ -1,8 +1,8 @@
 @schedule(target="sm_90a")
-def expect_too_little(A: Tensor[f32, 32], Z: Tensor[f32, 32], O: Tensor[f32, 32]):
+def expect_too_little(A: Tensor[f32, 1, 32], Z: Tensor[f32, 32], O: Tensor[f32, 32]):
     launch(ctas=1)
-    box = smem(f32, (32,), at=0)
-    A_map = tensor_map(A, box=(32,))
+    box = smem(f32, (1, 32), at=0)
+    A_map = tensor_map(A, box=(1, 32))
     full = mbarrier(arrivals=1, at=128)
     only = role(warps=1)
 
@@ -11,7 +11,7 @@ def expect_too_little(A: Tensor[f32, 32], Z: Tensor[f32, 32], O: Tensor[f32, 32]
         ld_global(z, Z[thread_id])
         with one_lane():
             mbarrier_expect(full, 64)
-            tma_load(box, A_map, at=(0,), done=full)
+            tma_load(box, A_map, at=(0, 0), done=full)
         mbarrier_wait(full, 0)
-        y = ld_shared(box.tile((thread_id,), (1,)))
+        y = ld_shared(box.tile((0, thread_id), (1, 1)))
         st_global(O[thread_id], z + y)

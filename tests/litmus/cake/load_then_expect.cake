@@ -1,8 +1,8 @@
 @schedule(target="sm_90a")
-def load_then_expect(A: Tensor[f32, 32], Z: Tensor[f32, 32], O: Tensor[f32, 32]):
+def load_then_expect(A: Tensor[f32, 1, 32], Z: Tensor[f32, 32], O: Tensor[f32, 32]):
     launch(ctas=1)
-    box = smem(f32, (32,), at=0)
-    A_map = tensor_map(A, box=(32,))
+    box = smem(f32, (1, 32), at=0)
+    A_map = tensor_map(A, box=(1, 32))
     full = mbarrier(arrivals=1, at=128)
     only = role(warps=1)
 
@@ -10,8 +10,8 @@ def load_then_expect(A: Tensor[f32, 32], Z: Tensor[f32, 32], O: Tensor[f32, 32])
         z = fragment(f32, (1,), layout="thread")
         ld_global(z, Z[thread_id])
         with one_lane():
-            tma_load(box, A_map, at=(0,), done=full)
+            tma_load(box, A_map, at=(0, 0), done=full)
             mbarrier_expect(full, 128)
         mbarrier_wait(full, 0)
-        y = ld_shared(box.tile((thread_id,), (1,)))
+        y = ld_shared(box.tile((0, thread_id), (1, 1)))
         st_global(O[thread_id], z + y)

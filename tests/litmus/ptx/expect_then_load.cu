@@ -7,7 +7,7 @@ extern "C" __global__ void litmus(MAP A_map, const float *A, const float *Z, flo
   if (threadIdx.x == 0) {
     arrive_expect(full, 128);
     pause(delay);
-    load1(smem, &A_map, 0, full);
+    load2(smem, &A_map, 0, 0, full);
   }
   wait(full, 0, gave_up);
   O[threadIdx.x] = ((volatile float *)smem)[threadIdx.x];

@@ -52,17 +52,9 @@ __device__ inline void wait(void *bar, uint32_t parity, volatile uint32_t *gave_
 }
 
 // TMA --------------------------------------------------------------------------------------------------------------
-__device__ inline void load1(void *dst, const TensorMap *map, int x, void *bar) {
-  asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];"
-               ::"r"(at(dst)), "l"(map), "r"(x), "r"(at(bar)) : "memory");
-}
 __device__ inline void load2(void *dst, const TensorMap *map, int x, int y, void *bar) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(at(dst)), "l"(map), "r"(x), "r"(y), "r"(at(bar)) : "memory");
-}
-__device__ inline void store1(const TensorMap *map, void *src, int x) {
-  asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%0, {%1}], [%2];"
-               ::"l"(map), "r"(x), "r"(at(src)) : "memory");
 }
 __device__ inline void store2(const TensorMap *map, void *src, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"

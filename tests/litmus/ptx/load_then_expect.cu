@@ -5,7 +5,7 @@ extern "C" __global__ void litmus(MAP A_map, const float *A, const float *Z, flo
   if (threadIdx.x == 0) init(full, 1);
   init_done();
   if (threadIdx.x == 0) {
-    load1(smem, &A_map, 0, full);
+    load2(smem, &A_map, 0, 0, full);
     pause(delay);
     arrive_expect(full, 128);
   }

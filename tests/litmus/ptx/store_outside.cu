@@ -7,7 +7,7 @@ extern "C" __global__ void litmus(MAP O_map, const float *A, float *O, TAIL) {
   __syncwarp();
   if (threadIdx.x == 0) {
     pause(delay);
-    store1(&O_map, smem, 0);
+    store2(&O_map, smem, 0, 0);
     commit();
     wait_all<0>();
   }

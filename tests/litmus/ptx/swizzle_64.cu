@@ -1,6 +1,6 @@
 // Where a TMA load with the 64-byte swizzle puts each 16-byte chunk: the raw bytes of shared memory, in order.
 #include "litmus.h"
-extern "C" __global__ void litmus(MAP A_map, const uint16_t *A, uint16_t *O, TAIL) {
+extern "C" __global__ void litmus(MAP A_map, MAP raw, const uint16_t *A, uint16_t *O, TAIL) {
   uint8_t *full = smem + 16384;
   if (threadIdx.x == 0) init(full, 1);
   init_done();

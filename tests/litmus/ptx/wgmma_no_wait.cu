@@ -1,6 +1,6 @@
 // Accumulators read before wait_group: the result, or what they held.
 #include "litmus.h"
-extern "C" __global__ void litmus(MAP A_map, MAP B_map, const uint16_t *A, const uint16_t *B, uint16_t *O, TAIL) {
+extern "C" __global__ void litmus(MAP A_map, MAP B_map, MAP O_map, const uint16_t *A, const uint16_t *B, uint16_t *O, TAIL) {
   uint8_t *full = smem + 24576;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) init(full, 1);
