@@ -10,6 +10,7 @@ from cake.core.clauses import Evaluation, evaluate
 from cake.core.corpus import load_corpus
 from cake.core.diagnostics import Verdict
 from cake.core.errors import CakeError
+from cake.core.explore import analyse
 from cake.core.ir import IRError, Program
 from cake.core.packs import Pack, State, list_packs, open_pack
 from cake.core.reader import read_program
@@ -77,9 +78,7 @@ def _examples(pack: Pack, rule: Rule) -> Path:
 
 def flags(rules: Sequence[Rule], program: Program) -> Evaluation:
     """What `rules` find in one program."""
-    from cake.core.verify import analyse
-
-    analysis = analyse(program)
+    analysis = analyse(program, default().table("target").get(program.target))
     return evaluate(rules, analysis.facts, analysis.complete)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
+from typing import Final
 
 from cake.core.clauses import ClauseError, parse_clauses
 from cake.core.clauses_eval import Value
 from cake.core.diagnostics import Finding
-from cake.core.ir import BUILT, BarrierRef, Decl, Located, OpStmt, Param, Program, Span, View, walk
+from cake.core.ir import BarrierRef, Decl, Located, OpStmt, Param, Program, Span, View, walk
 from cake.core.op import Op
 from cake.core.printer import print_expr, print_operand, print_program, print_stmt, program_lines
 from cake.core.rule import Rule
 from cake.core.rules import PLACEHOLDER, Head, head
+
+#: How the line starts that a finding about the whole program points at.
+LAUNCH: Final = "launch("
 
 
 class Renderer:
@@ -43,6 +47,8 @@ class Renderer:
             name = text.strip().partition(" = ")[0]
             if name in self._declared:
                 lines.setdefault(name, number)
+            elif name.startswith(LAUNCH):
+                lines.setdefault(LAUNCH, number)
         return lines
 
     def _rank(self, value: Value) -> tuple[int, int, str]:
@@ -78,7 +84,7 @@ class Renderer:
             role=self.part(subject, "role"),
             barrier=barriers[0] if barriers else self.part(subject, "barrier"),
             stage=self._stage(subject),
-            line=self._lines.get(subject, self._lines.get(paths[0], 0) if paths else 0),
+            line=self._lines.get(subject) or self._lines[paths[0] if paths else LAUNCH],
             span=self._span(subject),
             help=self._fill(rule.help, values),
             blocking=rule.blocking,
@@ -127,7 +133,7 @@ class Renderer:
 
     def _span(self, value: str) -> Span:
         located, declared = self._located.get(value), self._declared.get(value)
-        return located.stmt.span if located else declared.span if declared else BUILT
+        return located.stmt.span if located else declared.span if declared else self.program.launch.span
 
 
 def _references(op: Op | None) -> list[View | BarrierRef]:

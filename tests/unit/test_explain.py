@@ -53,7 +53,7 @@ def test_a_calibration_says_how_good_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(registry, "default", lambda: fresh)
     text = explain("x100")
     assert "dram_bytes  2.5e-13 s" in text
-    assert "median relative error 8.1% on 4 held-out kernels; 90% interval +-20.0%" in text
+    assert "median relative error 8.1% on 4 held-out launches; 90% interval +-20.0%" in text
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -5,9 +5,9 @@ Rule(
     since="0.1",
     finding="""
         multiply(Op) :- async(Op, _, "group"), collective(Op, "warpgroup").
-        finding(Op, Buf, S) :- multiply(Op), view(Op, _, Buf, _, _), smem(Buf, _, _, _, S), S = 0.
+        finding(Buf) :- multiply(Op), view(Op, _, Buf, _, _), smem(Buf, _, _, _, 0).
     """,
-    message="{Op} reads {Buf}, which has no swizzle: its descriptor would name rows that are not there",
+    message="{Buf} is an operand of the tensor cores and has no swizzle: a descriptor cannot name its rows",
     help="Declare {Buf} at line {Buf.line} with swizzle equal to the bytes of its rows, and its tensor map too.",
     why="""
         A matrix descriptor walks atoms of eight rows, each as long as the swizzle span. An unswizzled
