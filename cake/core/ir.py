@@ -380,11 +380,12 @@ class Binary:
     @property
     def type(self) -> Type:
         """bool for comparisons and logic, the operands' type otherwise; a fragment if either operand is one."""
-        scalar = BOOL if self.op in COMPARISONS + LOGIC else element_type(self.left)
-        for side in (self.left, self.right):
-            if isinstance(side.type, FragmentType):
-                return FragmentType(scalar, side.type.shape, side.type.layout)
-        return scalar
+        left, right = self.left.type, self.right.type  # once each: a chain of operators would double the work at each
+        whole = left if isinstance(left, FragmentType) else right
+        truth = self.op in COMPARISONS + LOGIC
+        if isinstance(whole, FragmentType):
+            return FragmentType(BOOL if truth else whole.dtype, whole.shape, whole.layout)
+        return BOOL if truth else whole
 
 
 @dataclass(frozen=True, slots=True)
