@@ -4,14 +4,14 @@ Rule(
     category="program-safety",
     since="0.1",
     finding="""
-        shared(Bar, Role) :-
-            syncs(X, Bar, _, _), op(X, _, Other), syncs(Y, Bar, _, _), op(Y, _, Role), Other != Role.
+        split(Bar, Role) :- syncs(_, Bar, _, "false"), role(Role, _, _, _).
+        split(Bar, Role) :- syncs(X, Bar, _, _), op(X, _, Other), role(Role, _, _, _), Other != Role.
+        split(Bar, Role) :- syncs(X, Bar, _, _), op(X, _, Role), conditional(X).
         together(Sync, Bar, Threads, N) :-
             syncs(Sync, Bar, Threads, _), barrier(Bar, "named", _, N, _, _), not one_lane(Sync), not varying(Sync).
         finding(Sync, Bar, Threads, N) :- together(Sync, Bar, Threads, N), Threads > N.
         finding(Sync, Bar, Threads, N) :-
-            together(Sync, Bar, Threads, N), Threads < N,
-            op(Sync, _, Role), role(Role, _, 1, _), not shared(Bar, Role).
+            together(Sync, Bar, Threads, N), Threads < N, op(Sync, _, Role), role(Role, _, 1, _), not split(Bar, Role).
     """,
     message="{Sync} brings {Threads} threads of {Sync.role} to {Bar}, which opens at {N}",
     help="Declare {Bar} with as many arrivals as threads meet there, or move {Sync} to where all of them execute it.",
