@@ -64,22 +64,28 @@ _OPERATORS: Final[dict[type[ast.AST], str]] = {
     ast.Or: "or",
 }
 
-#: Functions of expressions.
-FUNCTIONS: Final = ("cast", "ceil_div", "min", "max", "sum")
+#: Functions of expressions, with what they give.
+FUNCTIONS: Final[dict[str, str]] = {
+    "cast": "`cast(x, dtype)`: convert, rounding to nearest even; element by element for a fragment",
+    "ceil_div": "`ceil_div(a, b)`: a / b rounded up, for non-negative a and positive b",
+    "min": "`min(a, b)`: the smaller of two values",
+    "max": "`max(a, b)`: the larger of two values; `max(x)`: the largest element of a thread fragment",
+    "sum": "`sum(x)`: the sum of a thread fragment's elements, in index order",
+}
 #: Names that only mean something in one place, and where.
 PLACED: Final[dict[str, str]] = {
-    "smem": "declare it above the roles: `x = smem(...)`",
-    "tensor_map": "declare it above the roles: `x = tensor_map(...)`",
-    "mbarrier": "declare it above the roles: `x = mbarrier(...)`",
-    "named_barrier": "declare it above the roles: `x = named_barrier(...)`",
-    "role": "declare it above the roles: `x = role(...)`",
-    "pipeline": "declare it above the roles: `x = pipeline(...)`",
-    "launch": "write it once, as a statement above the roles",
-    "fragment": "declare it in a statement of a role: `x = fragment(...)`",
+    "smem": "declare it above the roles: `x = smem(bf16, (64, 64), stages=4, at=0, swizzle=128)`",
+    "tensor_map": "declare it above the roles: `x = tensor_map(X, box=(64, 64), swizzle=128)`",
+    "mbarrier": "declare it above the roles: `x = mbarrier(arrivals=1, at=1024, slots=4)`",
+    "named_barrier": "declare it above the roles: `x = named_barrier(arrivals=128, at=1)`",
+    "role": "declare it above the roles: `x = role(warps=4, instances=2)`",
+    "pipeline": "declare it above the roles: `x = pipeline(stages=4, producer=load, consumer=math, at=1024)`",
+    "launch": "write it once above the roles: `launch(ctas=sm_count, ctas_per_sm=1)`",
+    "fragment": 'declare it in a statement of a role: `x = fragment(f32, (64, 128), layout="wgmma")`',
     "one_lane": "write `with one_lane():` in a role",
-    "tiles": "write `for m, n in tiles(...)` in a role",
-    "static": "write `for x in static(...)` in a role",
-    "range": "write `for x in range(...)` in a role",
+    "tiles": "write `for m, n in tiles(rows, columns, group=8):` in a role",
+    "static": "write `for x in static(range(4)):` in a role",
+    "range": "write `for x in range(start, stop, step):` in a role",
     "schedule": "write it as the decorator of the function",
 }
 

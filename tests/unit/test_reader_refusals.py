@@ -74,7 +74,7 @@ IN_A_ROLE = [
     (
         "x = smem(f32, (8,), at=0)",
         1,
-        "`smem(...)` stands in the wrong place: declare it above the roles: `x = smem(...)`",
+        "`smem(...)` stands in the wrong place: declare it above the roles: `x = smem(bf16, (64, 64), stages=4, at=0, swizzle=128)`",
     ),
     ("x = tma_lod(s)", 1, "unknown function 'tma_lod' (did you mean 'tma_load'?)"),
     ("tma_load(s[0], X_map, at=(0,))", 1, "tma_load lacks done"),
@@ -234,7 +234,11 @@ IN_A_ROLE = [
     ("slot = ring.wait()\nslot.expect(N)", 2, "bytes is an expression of type i32, not a constant of type i32"),
     ("slot = ring.wait()\nslot.foo(1)", 2, "a pipeline slot has no method 'foo'"),
     ("x = ring", 1, "a pipeline cannot be kept in a scalar"),
-    ("role(warps=1)", 1, "`role(...)` stands in the wrong place: declare it above the roles: `x = role(...)`"),
+    (
+        "role(warps=1)",
+        1,
+        "`role(...)` stands in the wrong place: declare it above the roles: `x = role(warps=4, instances=2)`",
+    ),
     ("for m in tiles(2, 3):\n    pass", 1, "tiles gives two variables: `for m, n in tiles(...)`"),
     ("for m, n in tiles(2, 3, group=0):\n    pass", 1, "group=0 is below 1"),
     ("for m, n in tiles(2.0, 3):\n    pass", 1, "operator '*' joins f32 and i32; write a cast"),
@@ -259,7 +263,7 @@ IN_A_ROLE = [
         "mbarrier_expect: bytes is an expression of type i32, not a constant of type i32",
     ),
     ("if True:\n    z = 1\nx = z", 3, "'z' ended with the block that assigned it first, at line 16; assign it before"),
-    ("x = range(3)", 1, "`range(...)` stands in the wrong place: write `for x in range(...)` in a role"),
+    ("x = range(3)", 1, "`range(...)` stands in the wrong place: write `for x in range(start, stop, step):` in a role"),
     ("x = one_lane()", 1, "`one_lane(...)` stands in the wrong place: write `with one_lane():` in a role"),
     ("if lane_id == 0:\n    y = 1\nif lane_id == 1:\n    y = 2.0\n    y = 3", 5, "y has type f32, the value i32"),
 ]
