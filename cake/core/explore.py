@@ -16,17 +16,21 @@ from typing import Any, Final
 from cake.core.events import Arrive, Cell, Event, Read, Start, Wait, Write
 from cake.core.explore_code import Compiler, knowers_of, thread_masks
 from cake.core.explore_machine import CHOICE, Machine, Occurrence
-from cake.core.explore_state import NO_GROUPS, Slot, State, Strand, Trace
+from cake.core.explore_state import NO_GROUPS, Slot, State, Strand, Trace, Unbounded
 from cake.core.explore_values import Unresolved, Values
 from cake.core.explore_vars import Variables, statements, study
 from cake.core.facts import FactBase, static_facts, universal
-from cake.core.ir import OpStmt, Part, Program, RoleBody, Var, View
+from cake.core.ir import OpStmt, Part, Program, RoleBody, Tensor, Var, View
 from cake.core.order import remainder, volume
 from cake.core.target import Target
 from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
 
 STATE_BUDGET: Final = 20_000
+#: States still explored, for their facts, once it is clear that the result is not closed.
+AFTERWARDS: Final = 400
 STEP_BUDGET: Final = 3_000_000
+#: Which reason is given first, by how it starts.
+_WEIGHT: Final = {"stuck": -2, "indeterminate": -1, "explored in part": 1}
 #: Universal relations that say what threads know.
 KNOWN: Final = ("ordered", "visible", "paced", "lasting")
 
@@ -60,6 +64,11 @@ class Analysis:
     occurrences: dict[tuple[str, tuple[Any, ...]], Occurrence] = field(default_factory=dict)
     stuck: tuple[Stuck, ...] = ()
 
+    @property
+    def incomplete(self) -> frozenset[str]:
+        """Relations whose absent tuples prove nothing."""
+        return frozenset(RELATIONS) - self.complete
+
 
 def analyse(program: Program, target: Target | None = None, *, budget: int = STATE_BUDGET) -> Analysis:
     """Explore `program` for every trip count. `target` supplies limits and the register pool; without it, relations
@@ -73,7 +82,8 @@ def analyse(program: Program, target: Target | None = None, *, budget: int = STA
 class _Exploration:
     def __init__(self, program: Program, target: Target | None, budget: int, *, narrow: bool) -> None:
         self.program, self.target, self.budget = program, target, budget
-        self.m = Machine(program, launch_registers(program, target), narrow)
+        registers = target and target.registers_at_launch(program.threads, program.launch.ctas_per_sm)
+        self.m = Machine(program, registers, narrow)
         self.steps = 0
         self.states: set[tuple[Any, ...]] = set()
         self.stuck: tuple[Stuck, ...] = ()
@@ -135,7 +145,7 @@ class _Exploration:
         strands = len(m.strands)
         return State(
             pc=[0] * strands, env=self.environments, loops=[()] * strands, tapes={}, know=[fresh] * n, seen=[0] * n,
-            own=[0] * n, live=0, slots=slots, gaps=[None] * m.gap_count, groups=[NO_GROUPS] * len(m.owners),
+            own=[0] * n, live=0, slots=slots, gaps=[None] * m.gap_count, groups=[NO_GROUPS] * len(m.owners), held=[0] * len(m.owners),
             last=[None] * (strands * len(m.barriers)), dirty=[-1] * len(m.dirty_of),
             registers=[m.registers or 0] * strands, pool=0,
         )  # fmt: skip
@@ -144,7 +154,7 @@ class _Exploration:
 
     def _explore(self) -> None:
         m = self.m
-        todo = [self._initial()]
+        todo, open_at = [self._initial()], 0
         learners = [tuple(k.index for w in m.waiters[b.name] for k in w.knowers) for b in m.slot_barrier]
         while todo:
             st = todo.pop()
@@ -160,10 +170,18 @@ class _Exploration:
                 self._finish(st)
                 continue
             cls, vector, element = m.choice
-            key = st.identity(m.control, m.memory.generic, m.cares, learners, m.strands, m.classes)
+            try:
+                key = st.identity(m.control, m.memory.generic, m.cares, learners, m.strands, m.classes)
+            except Unbounded as reason:
+                m.unknown(str(reason))
+                continue
             if key in self.states:
                 continue
             self.states.add(key)
+            open_at = open_at or (len(self.states) if self._is_open() else 0)
+            if open_at and len(self.states) > open_at + AFTERWARDS:
+                m.unknown(f"explored in part: {len(self.states)} states")
+                return
             if len(self.states) > self.budget:
                 m.unknown(f"more than {self.budget} states")
                 return
@@ -176,6 +194,10 @@ class _Exploration:
             leave.trace = Trace(st.trace, f"{path} ends", depth)
             again.trace = Trace(st.trace, f"{path} goes on", depth)
             todo += (leave, again)
+
+    def _is_open(self) -> bool:
+        """Whether the result can no longer be closed."""
+        return bool(self.m.reasons) or any(self.m.refuted.get(r) for r in ("paced", "lasting"))
 
     def _run(self, st: State) -> Strand | None:
         """Run every strand as far as it goes. The strand whose choice stands in the way, or None at the end."""
@@ -247,16 +269,35 @@ class _Exploration:
         for relation, rows in m.facts.items():
             facts[relation] |= rows
         universal(facts, m.refuted, self.program)
+        for tensor in self.program.of(Tensor):
+            modes = {mode for _, cell, mode, _ in facts["touches"] if cell == tensor.name}
+            if len(modes) > 1:
+                m.unknown(f"{tensor.name} is both read and written in global memory, which is not ordered here")
         self._coverage(facts)
         closed = not m.reasons
         missing = set() if self.target is not None else {"limit", "uses"}
         complete = (frozenset(RELATIONS) if closed else ALWAYS_COMPLETE) - missing
-        warps = sum(r.warps * r.instances for r in m.roles)
-        domain = f"all trip counts, {len(self.states)} states, {warps} warps, one CTA"
-        reason = next(iter(m.reasons), "")
+        reason = min(m.reasons, key=lambda text: _WEIGHT.get(text.partition(":")[0], 0), default="")
         return Analysis(
-            facts, complete, closed, reason, len(self.states), self.steps, domain, m.occurrences, self.stuck
+            facts,
+            complete,
+            closed,
+            reason,
+            len(self.states),
+            self.steps,
+            self._domain(facts),
+            m.occurrences,
+            self.stuck,
         )
+
+    def _domain(self, facts: FactBase) -> str:
+        warps = sum(r.warps * r.instances for r in self.m.roles)
+        tensors = {t.name for t in self.program.of(Tensor)}
+        written = sorted({str(cell) for _, cell, mode, _ in facts["touches"] if mode == "write" and cell in tensors})
+        domain = f"all trip counts, {len(self.states)} states, {warps} warps, one CTA"
+        if written:
+            domain += f"; writes to {', '.join(written)} not compared with one another"
+        return domain
 
     def _coverage(self, facts: FactBase) -> None:
         boxes: dict[tuple[str, str], list[Any]] = {}
@@ -275,16 +316,6 @@ class _Exploration:
                 total += sum(volume(piece) for piece in remainder(box, done))
                 done.append(box)
             facts.setdefault("covered", set()).add((cell, mode, total * sizes[cell]))
-
-
-def launch_registers(program: Program, target: Target | None) -> int | None:
-    """Registers a thread at launch: an even share in whole granules, at most what a thread can address. None when the
-    target does not say."""
-    if target is None:
-        return None
-    limits, granule = target.limits, target.limits["registers_granule"]
-    share = limits["registers"] // (program.threads * program.launch.ctas_per_sm) // granule * granule
-    return min(share, limits["registers_launch"] // granule * granule)
 
 
 def _events(body: RoleBody) -> Iterator[Event]:

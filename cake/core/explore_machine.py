@@ -109,6 +109,7 @@ class Machine:
             self.slot_barrier += [barrier] * barrier.slots
         self.phase_bits = [self.memory.fresh_bit() for _ in self.slot_barrier]
         self.control = sum(self.phase_bits)  # bits of barrier progress, alive for ever
+        self.passes = [0] * len(self.slot_barrier)  # bits of waits that passed for the latest completed phase
         self.aliases = _aliases(program)
         self.stages = {s.name: s.stages for s in program.of(Smem)}
         self.touched_by: list[set[tuple[str, int | None, bool]]] = []  # knower -> (cell, stage or any, whether written)
@@ -185,7 +186,9 @@ class Machine:
             anywhere = {cell, *self.aliases.get(cell, ())}
             for k, touched in enumerate(self.touched_by):
                 if any(
-                    c in anywhere and (c != cell or at in (None, stage) or record.place.loose) and (writes or record.write)
+                    c in anywhere
+                    and (c != cell or at in (None, stage) or record.place.loose)
+                    and (writes or record.write)
                     for c, at, writes in touched
                 ):
                     self.cares[k] |= bit
@@ -230,7 +233,7 @@ class Machine:
                 self.fact("conflict_kind", *pair, "raw")
             if new.write:
                 self.fact("conflict_kind", *pair, "waw" if old.write else "war")
-            if new.write and unread and not update and place.shared and place.covers(old.place):
+            if new.write and unread and not update and place.covers(old.place):
                 text = f"{site} overwrites what {pair[0]} wrote to {place.cell} and nobody read"
                 self.first("supersedes", (site.path, pair[0], place.cell), st, text)
             in_order = old.in_order and new.timeline == old.timeline and new.issuer == old.issuer

@@ -73,6 +73,16 @@ Groups: TypeAlias = tuple[int, int, int, tuple[tuple[int, int, int], ...], int]
 #: Open group's source bits, result bits and issue progress; committed groups likewise; results behind a sources-only wait.
 NO_GROUPS: Final[Groups] = (0, 0, 0, (), 0)
 FINISHED: Final = 2**62
+RUN_AHEAD: Final = 48  # iterations between strands in one loop, from which on the distance counts as unbounded
+
+
+class Unbounded(Exception):
+    """A strand runs ahead of another without bound: nothing that it waits for depends on the other."""
+
+    def __init__(self, strand: str, loop: str) -> None:
+        super().__init__(f"{strand} runs more than {RUN_AHEAD} iterations of the loop at {loop} ahead of another role")
+
+
 Gap: TypeAlias = tuple[int, int] | None  #: completed phases minus passed waits, and what that was when first passed
 
 
@@ -105,6 +115,7 @@ class Slot:
             self.complete, self.complete_seen, self.control, self.roles, self.waiters,
         )  # fmt: skip
 
+
 @dataclass(slots=True)
 class Trace:
     """How a state was reached: a choice after another."""
@@ -129,6 +140,7 @@ class State:
     slots: list[Slot]
     gaps: list[Gap]
     groups: list[Groups]
+    held: list[int]  # at least the bits in each owner's groups
     last: list[tuple[int, int] | None]  # latest wait on a barrier by a strand: op, slot
     dirty: list[int]
     registers: list[int]
@@ -139,8 +151,8 @@ class State:
         """An independent copy."""
         return State(
             self.pc[:], [e[:] for e in self.env], self.loops[:], dict(self.tapes), self.know[:], self.seen[:],
-            self.own[:], self.live, [s.copy() for s in self.slots], self.gaps[:], self.groups[:], self.last[:],
-            self.dirty[:], self.registers[:], self.pool, self.trace,
+            self.own[:], self.live, [s.copy() for s in self.slots], self.gaps[:], self.groups[:], self.held[:],
+            self.last[:], self.dirty[:], self.registers[:], self.pool, self.trace,
         )  # fmt: skip
 
     def forget_generic(self, bits: int) -> None:
@@ -150,22 +162,25 @@ class State:
         self.seen = [k & keep for k in self.seen]
         self.own = [k & keep for k in self.own]
         for s in self.slots:
-            s.pending &= keep
-            s.pending_seen &= keep
-            s.complete &= keep
-            s.complete_seen &= keep
+            if (s.pending | s.complete) & bits:
+                s.pending &= keep
+                s.pending_seen &= keep
+                s.complete &= keep
+                s.complete_seen &= keep
 
     def forget(self, bits: int) -> None:
         """Likewise for bits of asynchronous touches and of barrier progress, which groups hold as well."""
         keep = ~bits
         self.know = [k & keep for k in self.know]
         for s in self.slots:
-            s.pending &= keep
-            s.complete &= keep
-            s.control &= keep
-        for i, g in enumerate(self.groups):
-            if g is not NO_GROUPS:
-                self.groups[i] = _without(g, keep)
+            if (s.pending | s.complete | s.control) & bits:
+                s.pending &= keep
+                s.complete &= keep
+                s.control &= keep
+        for i, held in enumerate(self.held):
+            if held & bits:
+                self.groups[i] = _without(self.groups[i], keep)
+                self.held[i] = held & keep
 
     def identity(
         self, control: int, generic: int, cares: list[int], learners: list[tuple[int, ...]], strands: list[Strand],
@@ -274,7 +289,11 @@ class Bases:
         out: list[Any] = []
         vector: tuple[int, ...] = ()
         for cls_index, counter, net in self.state.loops[strand.index]:
-            out.append((cls_index, counter - self.base(self.classes[cls_index], vector), net))
+            cls = self.classes[cls_index]
+            ahead = counter - self.base(cls, vector)
+            if ahead > RUN_AHEAD * strand.infos[cls_index].step and cls.exact is None:
+                raise Unbounded(strand.name, strand.loop_paths[cls_index])
+            out.append((cls_index, ahead, net))
             vector = (*vector, counter)
         return tuple(out)
 

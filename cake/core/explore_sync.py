@@ -3,7 +3,7 @@
 Exploration follows one schedule. That stands for all of them where every arrival, expectation and delivery belongs to
 one phase whatever the timing (*paced*: the previous phase is known to be complete), and where a phase that somebody waits
 for lasts until that wait has passed (*lasting*: the next completion knows of the pass). Both are questions of knowledge:
-each slot has a bit for its latest completion, and each waiting thread a bit for its latest pass.
+each slot has a bit for its latest completion, and one for each waiting thread that has passed it.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def settle(m: Machine, st: State, index: int) -> None:
     for waiter in m.waiters[barrier.name]:
         _check_passed(m, waiter, st, index)
     bit = m.phase_bits[index]
-    pending, pending_seen = slot.pending, slot.pending_seen
-    st.forget(bit)
+    pending, pending_seen = slot.pending & ~m.passes[index], slot.pending_seen
+    st.forget(bit | m.passes[index])
     for act in slot.waiters:
         for k in m.sync_acts[act]:
             st.know[k.index] |= pending | bit
@@ -144,8 +144,7 @@ def wait(m: Machine, site: Site, barrier: Barrier, slot: Number, parity: Number,
             m.control |= sum(bits)
             m.care(sum(bits), m.arrivers[index])
             m.belongs(sum(bits), barrier.slots, number)
-        else:
-            st.forget(sum(bits))
+            m.passes[index] |= sum(bits)
         for k, passed in zip(knowers, bits, strict=True):
             st.know[k] |= state.complete | passed
             st.seen[k] |= state.complete_seen

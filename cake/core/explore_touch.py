@@ -240,7 +240,9 @@ def start(
                 deliver(m, site, st, done, bits, progress & m.control, threads)
             elif timeline.completion == "group":
                 r, w, p, committed, late = st.groups[owner]
-                st.groups[owner] = (r | read_bits, w | write_bits, p | progress & m.control, committed, late)
+                progress &= m.control
+                st.groups[owner] = (r | read_bits, w | write_bits, p | progress, committed, late)
+                st.held[owner] |= bits | progress
         return after
 
     return run

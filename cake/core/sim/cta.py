@@ -28,13 +28,6 @@ def reads_through_async_proxy(program: Program) -> bool:
     )
 
 
-def launch_registers(target: Target, program: Program) -> int:
-    """Registers a thread at launch: an even share of the SM's, in whole granules, at most what a thread can address."""
-    granule = target.limits["registers_granule"]
-    share = target.limits["registers"] // (program.threads * program.launch.ctas_per_sm) // granule * granule
-    return min(share, target.limits["registers_launch"])
-
-
 class Cta:
     """One CTA from launch to exit."""
 
@@ -146,7 +139,9 @@ class Cta:
     def _agents(self) -> list[Machine]:
         limits = self.target.limits
         pooled = "registers_pool_thread_minimum" in limits
-        registers = launch_registers(self.target, self.program) if pooled else 0
+        registers = (
+            self.target.registers_at_launch(self.program.threads, self.program.launch.ctas_per_sm) if pooled else 0
+        )
         machines: list[Machine] = []
         for role in self.program.of(Role):
             for instance in range(role.instances):
