@@ -7,8 +7,8 @@ Rule(
         finding(B, A, P, Q) :-
             overlap(P, Q), conflict(A, B, _), view(A, _, P, _, _), view(B, _, Q, _, _), not ordered(A, B).
     """,
-    message="{B} touches {Q} while {A} may still be busy with {P}, which shares its bytes",
-    help="Move one of {P} and {Q} to bytes of its own, or let a barrier between {A} and {B} end the life of {P}.",
+    message="{B} touches {Q} while {A.kind} at line {A.line} may be busy with {P}, which shares its bytes",
+    help="Give {P} and {Q} bytes of their own, or let a barrier end the life of {P} before line {B.line}.",
     why="""
         Two regions at one place are one memory. Without an order between the last use of the one and the
         first of the other, whichever comes second in time wins, and the other reads its bytes as its own

@@ -8,8 +8,8 @@ Rule(
             conflict(Write, Use, Buf), touches(Write, Buf, "write", "generic"), touches(Use, Buf, "read", "async"),
             ordered(Write, Use), not visible(Write, Use).
     """,
-    message="{Use} reads {Buf} through the async proxy, in which {Write} need not be visible yet",
-    help="Put fence_proxy_async() between {Write} and the barrier before {Use}, in the threads that wrote.",
+    message="{Use} reads {Buf}, and the async proxy need not see what {Write.kind} wrote at line {Write.line}",
+    help="Put fence_proxy_async() behind line {Write.line}, in the threads that wrote, before the barrier.",
     why="""
         TMA and wgmma read shared memory through the async proxy. An ordinary store that a barrier orders
         before them is still only in the generic proxy: without a proxy fence by the writing thread they may

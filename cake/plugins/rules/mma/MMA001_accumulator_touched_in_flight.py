@@ -8,8 +8,8 @@ Rule(
         finding(Use, Mma, Acc) :-
             conflict(Mma, Use, Acc), writes(Mma, Acc), not async(Use, _, _), not ordered(Mma, Use).
     """,
-    message="{Use} touches {Acc} while {Mma} may still be accumulating into it",
-    help="Put wgmma_wait(0) between {Mma} and {Use}.",
+    message="{Use} touches {Acc} while {Mma.kind} at line {Mma.line} may still be accumulating into it",
+    help="Wait for the group of line {Mma.line} before line {Use.line}: wgmma_wait(0).",
     why="""
         wgmma writes its accumulator registers at any time until a wait covers its group. The register
         dependency is not one that the hardware tracks: the reader gets a partial sum.

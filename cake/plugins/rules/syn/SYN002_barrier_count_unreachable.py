@@ -14,7 +14,7 @@ Rule(
             together(Sync, Bar, Threads, N), Threads < N, op(Sync, _, Role), role(Role, _, 1, _), not split(Bar, Role).
     """,
     message="{Sync} brings {Threads} threads of {Sync.role} to {Bar}, which opens at {N}",
-    help="Declare {Bar} with as many arrivals as threads meet there, or move {Sync} to where all of them execute it.",
+    help="Declare as many arrivals as threads meet there, or move {Sync.kind} to where all of them execute it.",
     why="""
         The hardware counts arriving warps, 32 threads each. Too few for ever leaves everyone waiting; with
         too many the barrier opens before all of them have come, and the rest fill a generation that nobody
