@@ -245,11 +245,18 @@ def calibrate(log: Log, name: str, target: str) -> tuple[Calibration, Fit]:
 
 def render(calibration: Calibration) -> str:
     """The plugin file of a calibration: one literal."""
-    lines = [f"    {key}={_literal(value)}," for key, value in asdict(calibration).items()]
+    lines = [_line(key, value) for key, value in asdict(calibration).items()]
     head = f'"""What work costs on {calibration.device}, fitted by `python -m distill.calibrate fit`."""'
     body = "\n".join(lines)
     name = calibration.name.upper()
     return f"{head}\n\nfrom cake.core.calibration import Calibration\n\n{name} = Calibration(\n{body}\n)\n"
+
+
+def _line(key: str, value: Any) -> str:
+    line = f"    {key}={_literal(value)},"
+    if len(line) <= 120 or not isinstance(value, tuple | list):
+        return line
+    return "\n".join((f"    {key}=(", *(f"        {_literal(v)}," for v in value), "    ),"))
 
 
 def _literal(value: Any) -> str:

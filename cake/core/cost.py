@@ -59,6 +59,9 @@ OVERLAPPED: Final = ("tensor", "smem", "alu", "issue", "l2", "dram")
 _VISITS: Final = 20_000
 _SAMPLED_CTAS: Final = 5
 _WARP: Final = 32
+#: Bytes of a cache line and of the least that a row's start moves by (CUDA Driver API: strides are multiples of 16).
+_LINE: Final = 128
+_CHUNK: Final = 16
 _ISSUERS: Final = {"warp": 32, "warpgroup": 128}
 
 
@@ -232,12 +235,26 @@ class _Counter:
         warps, issuers = ceil(threads / _WARP), threads / _ISSUERS.get(scope, 1)
         work = op.cost()
         amounts = {f.name: getattr(work, f.name) * max(issuers, 1) * share for f in fields(Work)}
+        amounts["dram_bytes"] *= self.straddling(op)
         counted = Work(**{**amounts, "issue": work.issue * warps, "sync": work.sync * warps})
         for name in op.kinds:
             operand = getattr(op, name)
             if isinstance(operand, Binary | Unary | Select | Cast | Reduce):
                 counted = plus(counted, self.arithmetic(operand, threads * share))
         return counted
+
+    def straddling(self, op: Op) -> float:
+        """Lines that the rows of an asynchronously moved box touch, over those that aligned rows would: where the rows
+        of a tensor do not start at a line, neither do the box's."""
+        for event in op.events():
+            for cell in (*event.reads, *event.writes) if isinstance(event, Start) else ():
+                if isinstance(cell, GlobalBox):
+                    dim, size = cell.tensor.dims[-1], cell.tensor.dtype.bytes
+                    pitch = size * (self.specials[dim] if isinstance(dim, str) else dim)
+                    width = size * cell.shape[-1]
+                    lines = ceil(width / _LINE)
+                    return (width + _LINE - _CHUNK) / _LINE / lines if pitch % _LINE else 1.0
+        return 1.0
 
     def arithmetic(self, expr: Expr, threads: float) -> Work:
         """The operations of an expression, an element each."""

@@ -15,6 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -212,27 +213,34 @@ class Log:
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
 
-def find_records(path: Path) -> Path:
-    """The records file that `path` (a log's folder, or the file itself) means. Raises CakeError when there is none."""
-    if path.is_dir():
-        for name in ("records.jsonl", "records.jsonl.xz", "records.jsonl.gz"):
-            if (path / name).is_file():
-                return path / name
-        raise CakeError(f"{path} holds no records.jsonl, records.jsonl.xz or records.jsonl.gz")
-    if not path.is_file():
+_NAMES: Final = ("records.jsonl", "records.jsonl.xz", "records.jsonl.gz")
+
+
+def find_records(path: Path) -> list[Path]:
+    """The records files that `path` means: the file itself, a log's folder, or a folder of logs, in order of name.
+
+    Raises CakeError when there is none."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
         raise CakeError(f"{path}: no such log")
-    return path
+    for folders in ([path], sorted(p for p in path.iterdir() if p.is_dir())):
+        found = [next((f / name for name in _NAMES if (f / name).is_file()), None) for f in folders]
+        if any(found):
+            return [file for file in found if file is not None]
+    raise CakeError(f"{path} holds no {', '.join(_NAMES)}, and no folder that does")
 
 
 def read_log(path: Path, *, keep: int = KEEP) -> Log:
-    """Read a log whole: up to `keep` records whose programs are there and have the hash that names them.
+    """Read a log, or a folder of logs one after the other: up to `keep` records whose programs are there and have the
+    hash that names them.
 
     Everything else is skipped and counted. Raises CakeError when there is no such log, never for what it holds."""
-    file = find_records(Path(path))
-    store = ProgramStore(file.parent)
+    files = find_records(Path(path))
+    store = ProgramStore(*dict.fromkeys(file.parent for file in files))
     skipped: Skipped = Counter()
     records: list[Record] = []
-    for record in iter_records(file, skipped):
+    for record in chain.from_iterable(iter_records(file, skipped) for file in files):
         if len(records) == keep:
             skipped[f"beyond the first {keep} records"] += 1
         elif not store.has(record.program):
@@ -240,7 +248,7 @@ def read_log(path: Path, *, keep: int = KEEP) -> Log:
         else:
             records.append(record)
     skipped.update(store.skipped)
-    return Log(file, tuple(records), dict(sorted(skipped.items())), store)
+    return Log(Path(path), tuple(records), dict(sorted(skipped.items())), store)
 
 
 class EvidenceWriter:

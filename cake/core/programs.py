@@ -27,21 +27,22 @@ def text_hash(text: str) -> str:
 
 
 class ProgramStore:
-    """Programs beside a log, in `folder`. A text whose hash is not its name does not count; `skipped` says how many."""
+    """Programs beside one log or several, in `folders`; new ones go to the first. A text whose hash is not its name
+    does not count; `skipped` says how many."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, *folders: Path) -> None:
+        self.folders = folders
         self.skipped: Skipped = Counter()
         self._texts: dict[str, str] = {}
         self._packed = False
 
-    def _loose(self, name: str) -> Path:
-        return self.folder / "programs" / name[:2] / f"{name}.cake"
+    def _loose(self, folder: Path, name: str) -> Path:
+        return folder / "programs" / name[:2] / f"{name}.cake"
 
     def _read_packs(self) -> None:
         self._packed = True
         size = 0
-        for path in (self.folder / pack for pack in PACKS):
+        for path in (folder / pack for folder in self.folders for pack in PACKS):
             if not path.is_file():
                 continue
             for line in read_lines(path, self.skipped):
@@ -67,15 +68,22 @@ class ProgramStore:
         if name not in self._texts and not self._packed:
             self._read_packs()
         if name not in self._texts:
-            try:
-                text = self._loose(name).read_text()
-            except (OSError, UnicodeDecodeError):
+            texts = (self._read_loose(self._loose(folder, name)) for folder in self.folders)
+            text = next((t for t in texts if t is not None), None)
+            if text is None:
                 return None
             if text_hash(text) != name:
                 self.skipped["program file: text and hash disagree"] += 1
                 return None
             self._texts[name] = text
         return self._texts[name]
+
+    @staticmethod
+    def _read_loose(path: Path) -> str | None:
+        try:
+            return path.read_text()
+        except (OSError, UnicodeDecodeError):
+            return None
 
     def has(self, name: str) -> bool:
         """Whether the store holds `name`."""
@@ -94,7 +102,7 @@ class ProgramStore:
             raise ValueError(f"{name} is not the hash of the text stored under it")
         if self.has(name):
             return
-        path = self._loose(name)
+        path = self._loose(self.folders[0], name)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         part.write_text(text)

@@ -44,6 +44,12 @@ def test_predicated_loads_count_where_they_load() -> None:
     assert half == pytest.approx(full / 2)
 
 
+def test_rows_that_straddle_lines_cost_more_traffic() -> None:
+    """Boxes of a tensor whose rows are no whole cache lines touch nearly twice the lines."""
+    aligned, odd = (features(GEMM, {"M": 128, "N": 256, "K": k}, 132)["l2"] for k in (64 * 47, 64 * 46 + 8))
+    assert odd > 1.7 * aligned
+
+
 def test_more_iterations_more_waits() -> None:
     """Waits in sequence grow with the K loop."""
     short, long = (features(GEMM, {"M": 128, "N": 256, "K": k}, 132)["sync"] for k in (64, 640))

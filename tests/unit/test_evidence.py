@@ -156,7 +156,7 @@ def test_no_log_is_a_usage_error(tmp_path: Path) -> None:
     """A path that is no log says so."""
     with pytest.raises(CakeError, match="no such log"):
         read_log(tmp_path / "nothing.jsonl")
-    with pytest.raises(CakeError, match=r"holds no records\.jsonl"):
+    with pytest.raises(CakeError, match=r"holds no records\.jsonl, "):
         read_log(tmp_path)
 
 
@@ -170,6 +170,18 @@ def test_compressed(tmp_path: Path, compress: object) -> None:
     path.write_bytes(packed[: len(packed) - 20])
     log = read_log(tmp_path)
     assert log.skipped["the compressed stream breaks off"] == 1
+
+
+def test_a_folder_of_logs_reads_as_one(tmp_path: Path) -> None:
+    """Logs in subfolders are read in order of name, each with the programs beside it."""
+    write(tmp_path / "b", record(kernel="second"))
+    write(tmp_path / "a", record(kernel="first"))
+    other = text_hash("other")
+    with EvidenceWriter(tmp_path / "b" / "records.jsonl") as log:
+        log.append(record(program=other, kernel="third"), "other")
+    merged = read_log(tmp_path)
+    assert [r.kernel for r in merged.records] == ["first", "second", "third"]
+    assert merged.programs.text(other) == "other"
 
 
 def test_keep_bounds_memory(tmp_path: Path) -> None:
