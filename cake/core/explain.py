@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,8 +82,7 @@ def _program(plugin: Plugin, name: str) -> str:
 def _primitive(plugin: Plugin) -> str:
     cls: type[Op] = plugin.value
     operands = []
-    params: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
-    for f in params:
+    for f in cls.operands:
         default = "" if f.default is MISSING else f" = {f.default!r}"
         operands.append(f"{f.name}: {f.type}{default}{'  (keyword)' if f.kw_only else ''}")
     out = [cls.opname, f"PTX {cls.ptx}, for {', '.join(cls.targets)}", "", _wrap(cls.__doc__ or "")]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import typing
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from cake.core.events import Event
@@ -59,6 +59,7 @@ class Op:
     targets: ClassVar[tuple[str, ...]] = ()
     ptx: ClassVar[str] = ""  #: the PTX instruction family
     sugar: ClassVar[str] = ""  #: the step of a schedule's sugar that it implements, if any (see `cake.core.sugar`)
+    operands: ClassVar[tuple[Field[Any], ...]] = ()  #: its fields, in order
     kinds: ClassVar[dict[str, Any]] = {}  #: field name -> annotation
 
     def check(self) -> Iterable[str]:
@@ -105,8 +106,8 @@ def primitive(name: str, *, targets: tuple[str, ...], ptx: str) -> Callable[[O],
         dataclass(frozen=True)(cls)
         cls.opname, cls.targets, cls.ptx = name, targets, ptx
         hints = typing.get_type_hints(cls)
-        names: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
-        cls.kinds = {f.name: hints[f.name] for f in names}
+        cls.operands = fields(cls)  # type: ignore[arg-type]  # a dataclass since two lines ago
+        cls.kinds = {f.name: hints[f.name] for f in cls.operands}
         return cls
 
     return wrap

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import cached_property
 from typing import Final
 
@@ -138,5 +137,5 @@ class Renderer:
 
 def _references(op: Op | None) -> list[View | BarrierRef]:
     """The views and barrier slots among an op's operands, in order."""
-    names = [f.name for f in fields(op)] if op is not None else []  # type: ignore[arg-type]
-    return [v for v in (getattr(op, n) for n in names) if isinstance(v, View | BarrierRef)]
+    values = [getattr(op, f.name) for f in op.operands] if op is not None else []
+    return [v for v in values if isinstance(v, View | BarrierRef)]
