@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
-from typing import Any, Final
+from dataclasses import MISSING
+from typing import Any, Final, cast
 
 from cake.core.ir import (
     BOOL,
@@ -98,14 +98,13 @@ def print_stmt(stmt: Stmt) -> str:
 def print_op(op: Op) -> str:
     """A primitive's call, defaults left out."""
     parts = []
-    params: tuple[Any, ...] = fields(op)  # type: ignore[arg-type]
     keyword = False
-    for param in params:
+    for param in op.operands:
         value = getattr(op, param.name)
         if param.default is not MISSING and value == param.default:
             keyword = True  # what follows a left-out operand needs its name
             continue
-        keyword = keyword or param.kw_only
+        keyword = keyword or param.kw_only is True
         parts.append(f"{param.name}={print_operand(value)}" if keyword else print_operand(value))
     return f"{op.opname}({', '.join(parts)})"
 
@@ -128,7 +127,7 @@ def print_operand(value: object) -> str:
             return _string(value)
         case tuple():
             return _tuple(map(print_operand, value))
-    return print_expr(value)  # type: ignore[arg-type]  # what is left is an expression
+    return print_expr(cast(Expr, value))  # nothing else is left
 
 
 def print_expr(expr: Expr, strength: int = 0) -> str:

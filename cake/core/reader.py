@@ -83,12 +83,15 @@ def defaults(source: Source, function: ast.FunctionDef) -> dict[str, ConfigValue
     """The configuration parameters of a schedule with their defaults (None: it has none)."""
     values: dict[str, ConfigValue | None] = {}
     for arg, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        value = None if default is None else Constants(source).value(default)
-        if default is not None and not isinstance(value, int | float | str):
+        if default is None:
+            values[arg.arg] = None
+            continue
+        value = Constants(source).value(default)
+        if not isinstance(value, int | float | str):
             raise source.error(
                 default, f"the default of {arg.arg} is {describe(value)}, not an int, float, bool or string"
             )
-        values[arg.arg] = value  # type: ignore[assignment]  # narrowed above
+        values[arg.arg] = value
     return values
 
 

@@ -8,7 +8,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Any, Final, Literal
 
 from cake.core.ir import BarrierRef, Expr, GlobalRef, IRError, TensorMap, View
@@ -112,7 +112,7 @@ class Calls(ABC):
     def operation(self, node: ast.Call, cls: type[Op]) -> Op:
         """A primitive's call as an op."""
         with self.placed(node):
-            params: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
+            params = cls.operands
             positional = tuple(f.name for f in params if not f.kw_only)
             required = tuple(f.name for f in params if not f.kw_only and f.default is MISSING)
             keywords = {f.name: REQUIRED if f.default is MISSING else f.default for f in params if f.kw_only}

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping
-from dataclasses import fields
-from functools import cache
 from typing import Any, Final
 
 from cake.core.ir import (
@@ -48,7 +46,6 @@ from cake.core.ir import (
     View,
     walk_expr,
 )
-from cake.core.op import Op
 
 #: Declarations stand in this order.
 ORDER: Final = (Smem, TensorMap, Barrier, Role)
@@ -73,12 +70,6 @@ def name_fault(name: str) -> str:
 def check(program: Program) -> None:
     """Raise `IRError`, naming the value and its place, when `program` is not well formed."""
     _Checker(program).run()
-
-
-@cache
-def _operand_names(cls: type[Op]) -> tuple[str, ...]:
-    names: tuple[Any, ...] = fields(cls)  # type: ignore[arg-type]
-    return tuple(f.name for f in names)
 
 
 class _Checker:
@@ -145,8 +136,8 @@ class _Checker:
                     self.use(value, env, span)
                     self.bind(target, declare, env, fixed, span)
                 case OpStmt(op, out, declare):
-                    for name in _operand_names(type(op)):
-                        self.use(getattr(op, name), env, span)
+                    for operand in op.operands:
+                        self.use(getattr(op, operand.name), env, span)
                     if out is not None:
                         self.bind(out, declare, env, fixed, span)
                 case Declare(target):

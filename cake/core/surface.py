@@ -6,7 +6,7 @@ A schedule is read, never run: outside one, a name that looks like a function on
 from __future__ import annotations
 
 import inspect
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from functools import cache
 from textwrap import indent
 from typing import Any, Final, NoReturn
@@ -74,8 +74,7 @@ def _sentence(text: str) -> str:
 
 def _signature(op: type[Op]) -> str:
     parts: list[str] = []
-    params: tuple[Any, ...] = fields(op)  # type: ignore[arg-type]
-    for param in params:
+    for param in op.operands:
         if param.kw_only and "*" not in parts:
             parts.append("*")
         parts.append(f"{param.name}: Any" + ("" if param.default is MISSING else " = ..."))

@@ -74,7 +74,8 @@ IN_A_ROLE = [
     (
         "x = smem(f32, (8,), at=0)",
         1,
-        "`smem(...)` stands in the wrong place: declare it above the roles: `x = smem(bf16, (64, 64), stages=4, at=0, swizzle=128)`",
+        "`smem(...)` stands in the wrong place: declare it above the roles: "
+        "`x = smem(bf16, (64, 64), stages=4, at=0, swizzle=128)`",
     ),
     ("x = tma_lod(s)", 1, "unknown function 'tma_lod' (did you mean 'tma_load'?)"),
     ("tma_load(s[0], X_map, at=(0,))", 1, "tma_load lacks done"),
