@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import MISSING
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cake.core import registry
 from cake.core.calibration import Calibration
