@@ -25,11 +25,13 @@ ILL_FORMED: Final = "IR"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What `cake check` found in one configuration. `seconds` is analysis and rules, without reading the file."""
+    """What `cake check` found in one configuration, and on what domain. `seconds` is analysis and rules, without
+    reading the file."""
 
     label: str
     config: str
     gates: tuple[GateResult, ...]
+    domain: str
     seconds: float
 
 
@@ -149,7 +151,8 @@ def examine(
         sources.setdefault(file, read_text(subject.file).splitlines())
         start = time.perf_counter()
         checked = verify(subject.program, chosen)
-        results.append(Result(subject.label, subject.config, checked.gates, time.perf_counter() - start))
+        seconds = time.perf_counter() - start
+        results.append(Result(subject.label, subject.config, checked.gates, checked.analysis.domain, seconds))
         located += [locate(f, file, sources, subject.config) for f in checked.findings]
     return merge(located), results, chosen
 
@@ -188,10 +191,12 @@ def _text(path: Path, located: list[Located], results: list[Result], rules: list
     header = ("configuration", *STATIC_CATEGORIES, "ms")
     rows = [(r.config or r.label, *(verdict(g.verdict) for g in r.gates), f"{1000 * r.seconds:.0f}") for r in results]
     click.echo(table(header, rows))
-    for reason in dict.fromkeys(g.reason for r in results for g in r.gates if g.verdict is Verdict.UNKNOWN):
+    reasons = (g.reason.split("; ") for r in results for g in r.gates if g.verdict is Verdict.UNKNOWN)
+    for reason in dict.fromkeys(part for parts in reasons for part in parts):
         click.echo(f"{style('unknown:', fg='yellow')} {reason}")
-    for domain in dict.fromkeys(g.domain for r in results for g in r.gates):
-        click.echo(style(f"domain: {domain}", dim=True))
+    for domain in dict.fromkeys(r.domain for r in results):
+        names = ", ".join(r.config for r in results if r.domain == domain and r.config)
+        click.echo(style(f"examined{f' ({names})' if names else ''}: {domain}", dim=True))
     found = plural(len(located), "finding") if located else "no findings"
     click.echo(f"{found}: {plural(len(results), 'configuration')}, {plural(len(rules), 'rule')}")
 

@@ -78,7 +78,7 @@ def _nvrtc() -> Item:
 def _gpu() -> Item:
     from cake.core.launch import Device
 
-    disables = "GPU runs on this machine (`cake run --gpu OUT` still writes a bundle to run elsewhere)"
+    disables = "GPU runs on this machine (`cake run` says unknown for what needs one)"
     try:
         device = Device()
     except CakeError as error:

@@ -106,12 +106,18 @@ def sim(
         at = ", ".join(f"{name}={value}" for name, value in problem.extents.items())
         click.echo(f"{subject.label}, {at}, {sms} SMs")
         rows = [
-            (f"{done.order}/{done.seed}", style(done.outcome, fg=SHOWN[done.outcome]), str(done.steps), d[:16])
+            (
+                f"{done.order}/{done.seed}",
+                style(done.outcome, fg=SHOWN[done.outcome]),
+                str(done.steps),
+                d[:16] if done.outcome == "ok" else "",
+            )
             for d, done in zip(digests, results, strict=True)
         ]
         click.echo(table(("order", "outcome", "steps", "outputs (sha256)"), rows))
-        for text in dict.fromkeys(str(done.where) for done in results if done.where):
-            click.echo(f"{style('stopped at', fg='red')} {text}")
+        stops = {(done.where.path, done.where.barrier): done.where for done in reversed(results) if done.where}
+        for stop in reversed(stops.values()):
+            click.echo(f"{style('stopped at', fg='red')} {stop}")
         for note in dict.fromkeys(note for done in results for note in done.notes):
             click.echo(f"{style('note:', fg='yellow')} {note}")
         if differ:

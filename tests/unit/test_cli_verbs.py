@@ -48,6 +48,7 @@ correctness = [[2]]
 performance = [[2]]
 simulator = [[2]]
 mutation = [[2]]
+calibration = [[2]]
 [distribution.normal]
 why = "a test"
 tensors."*" = { kind = "normal" }
