@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cake.cli.app import Group
-from cake.cli.output import json_option, plural, print_json, progress, repo_option, style, table
+from cake.cli.output import json_option, plain, plural, print_json, progress, repo_option, style, table
 from cake.core.errors import CakeError
 
 if TYPE_CHECKING:
@@ -147,6 +147,41 @@ def stats(log: Path, as_json: bool) -> None:
         click.echo(f"{many}: " + ", ".join(f"{name} {n}" for name, n in sorted(counts.items())))
     for reason, n in read.skipped.items():
         click.echo(f"{style('skipped', fg='yellow')} {plural(n, 'line')}: {reason}")
+
+
+@corpus.command(
+    examples={
+        "cake corpus agreement corpus/failures": "a folder with both kinds of records",
+        "cake corpus agreement gpu.jsonl simulator.jsonl": "records of each kind in a log of its own",
+    }
+)
+@click.argument("logs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@json_option
+def agreement(logs: tuple[Path, ...], as_json: bool) -> None:
+    """Compare the simulator's labels with the GPU's, for every program that both ran on the same problem.
+
+    A program that fails on the GPU alone is a hole in the simulator's model, and is listed. One that fails in the
+    simulator alone met an order of effects that the GPU did not take.
+    """
+    from cake.core.agreement import agreement as compare
+    from cake.core.evidence import read_log
+
+    found = compare(record for log in logs for record in read_log(log).records)
+    if as_json:
+        counts = {"programs": len(found.pairs), "verdict": found.verdicts, "alike": found.alike, "exact": found.exact}
+        table_ = Counter((p.gpu, p.simulator) for p in found.pairs)
+        rows = [{"gpu": gpu, "simulator": sim, "programs": n} for (gpu, sim), n in sorted(table_.items())]
+        print_json(
+            counts | {"table": rows, "missed": plain(found.missed), "only_simulated": plain(found.only_simulated)}
+        )
+    elif not found.pairs:
+        raise CakeError(f"no program in {', '.join(map(str, logs))} has both a GPU's and a simulator's record")
+    else:
+        click.echo(found.text())
+        for p in found.missed:
+            click.echo(
+                f"{style('missed', fg='red')} {p.kernel} {p.operator} {p.path} {p.detail}: {p.gpu}, simulated ok"
+            )
 
 
 def _kernels(repo: Path | None) -> tuple[CorpusKernel, ...]:
