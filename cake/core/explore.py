@@ -28,7 +28,7 @@ from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
 STATE_BUDGET: Final = 20_000
 #: States still explored, for their facts, once it is clear that the result is not closed.
 AFTERWARDS: Final = 400
-STEP_BUDGET: Final = 3_000_000
+STEP_BUDGET: Final = 1_000_000
 #: Which reason is given first, by how it starts.
 _WEIGHT: Final = {"stuck": -2, "indeterminate": -1, "explored in part": 1}
 #: Universal relations that say what threads know.
@@ -82,7 +82,8 @@ def analyse(program: Program, target: Target | None = None, *, budget: int = STA
 class _Exploration:
     def __init__(self, program: Program, target: Target | None, budget: int, *, narrow: bool) -> None:
         self.program, self.target, self.budget = program, target, budget
-        registers = target and target.registers_at_launch(program.threads, program.launch.ctas_per_sm)
+        threads, share = program.threads, program.launch.ctas_per_sm
+        registers = None if target is None else target.registers_at_launch(threads, share)
         self.m = Machine(program, registers, narrow)
         self.steps = 0
         self.states: set[tuple[Any, ...]] = set()

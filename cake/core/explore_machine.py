@@ -224,9 +224,10 @@ class Machine:
             unread = old.write and not any(r.meets(old.place) for r in reads)
             if new.write and old.write and not unread:
                 continue  # the read between them is ordered after one and before the other
-            same_strand = old.strand == new.strand
-            if new.collective and new.collective == old.collective and same_strand and old.place is place:
-                continue  # each lane touches the part that it touched before
+            if new.collective and new.collective == old.collective and old.place is place:
+                one, other = self.knowers[old.issuer[1]], self.knowers[new.issuer[1]]
+                if (one.strand, one.warp) == (other.strand, other.warp):
+                    continue  # each lane touches the part that it touched before
             pair = (self.path(old), site.path)
             self.fact("conflict", *pair, place.cell)
             if old.write and (not new.write or update):

@@ -128,13 +128,16 @@ def wait(m: Machine, site: Site, barrier: Barrier, slot: Number, parity: Number,
         bit = parity(st) & 1
         if m.once("parity", site.op, site.strand.index):
             m.fact("first_parity", site.path, bit)
-        if state.parity == bit:
-            return BLOCKED
         gap = st.gaps[waiter.gaps + number]
-        lead, usual = (state.done, state.done) if gap is None else gap
+        lead, usual = (state.done, min(state.done, 1)) if gap is None else gap
+        if state.parity == bit:
+            if lead > usual or (lead == usual and state.done):  # its phase is complete, yet not the latest or not this
+                text = f"{site} waits for parity {bit} on slot {number} of {barrier.name}, not that of its next phase"
+                m.refute("lasting", (site.path, barrier.name), st, text)
+            return BLOCKED
         if m.once("lead", site.strand.index, site.op, lead):
             m.fact("lead", site.path, max(LEAD_LEAST, min(LEAD_MOST, lead)))
-        if lead != usual or usual > 1:
+        if lead != usual:
             text = f"{site} passes {lead} phases after its own count on slot {number} of {barrier.name}"
             m.refute("lasting", (site.path, barrier.name), st, text)
         st.gaps[waiter.gaps + number] = (max(lead - 1, -4), usual)

@@ -201,6 +201,7 @@ class Variables:
 
 
 def _needed(stmt: Stmt, variables: Variables) -> Iterator[tuple[Expr, Demand]]:
+    """The expressions whose values exploration computes at `stmt`, with what it needs of them."""
     match stmt:
         case OpStmt(op=op):
             for event in op.events():
@@ -210,7 +211,19 @@ def _needed(stmt: Stmt, variables: Variables) -> Iterator[tuple[Expr, Demand]]:
         case For(start=start, stop=stop, step=step):
             yield from ((e, None) for e in (start, stop, step))
         case If(condition=condition) if id(stmt) in variables.effective:
-            yield condition, None
+            yield from ((e, None) for e in _leaves(condition))
+
+
+def _leaves(condition: Expr) -> Iterator[Expr]:
+    """The parts of a condition that `and`, `or` and `not` join."""
+    match condition:
+        case Binary(op="and" | "or", left=left, right=right):
+            yield from _leaves(left)
+            yield from _leaves(right)
+        case Unary(op="not", operand=operand):
+            yield from _leaves(operand)
+        case _:
+            yield condition
 
 
 def has_effect(stmt: Stmt, variables: Variables) -> bool:
@@ -308,7 +321,8 @@ def _spread_demands(everything: list[Stmt], v: Variables) -> None:
                 v.effective.add(id(stmt))
                 changed = True
             for expr, demand in _needed(stmt, v):
-                changed |= v.demand(expr, demand)
+                if v.kind(expr) == Kind.CONCRETE:  # others are choices, or unresolved
+                    changed |= v.demand(expr, demand)
             match stmt:
                 case Assign(target=Var(name=name), value=value) if name in v.kept:
                     changed |= v.demand(value, v.kept[name])
