@@ -12,7 +12,7 @@ from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event, Write
 from cake.core.ir import BF16, F16, FragmentType, View
 from cake.core.op import Op, Value, Work, primitive
-from cake.plugins.primitives.wgmma import LAYOUT
+from cake.plugins.layouts.wgmma import LAYOUT
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps

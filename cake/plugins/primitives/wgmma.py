@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from cake.core.emitter import Emitter
 from cake.core.events import Collective, Commit, Event, RegisterFence, Start, Timeline, WaitGroup
 from cake.core.ir import BF16, BOOL, F16, F32, FragmentType, View
 from cake.core.op import Frag, Op, Pred, Work, primitive
+from cake.plugins.layouts.wgmma import LAYOUT
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
@@ -21,28 +22,6 @@ if TYPE_CHECKING:
 
 SM90A = ("sm_90a",)
 
-
-@dataclass(frozen=True, slots=True)
-class WgmmaLayout:
-    """Accumulators of m64nN over a warpgroup's 128 threads (PTX ISA, "Register Fragments for wgmma.mma_async.m64n8k*",
-    matrix D): warp w holds rows 16 w to 16 w + 15; shapes are (64, N), N a multiple of 8."""
-
-    name: str = "wgmma"
-    threads: int = 128
-
-    def registers(self, shape: tuple[int, ...]) -> int:
-        """Elements a thread: N / 2."""
-        return shape[0] * shape[1] // self.threads
-
-    def coords(self, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-        """(row, column) of register r of thread t."""
-        t, r = np.arange(self.threads)[:, None], np.arange(self.registers(shape))[None]
-        row = 16 * (t // 32) + (t % 32) // 4 + 8 * (r // 2 % 2)
-        column = 8 * (r // 4) + 2 * (t % 4) + r % 2
-        return np.stack(np.broadcast_arrays(row, column), axis=-1).astype(np.int64)
-
-
-LAYOUT = WgmmaLayout()
 
 WGMMA = Timeline("wgmma", proxy="async", issuer="warpgroup", in_order=True, completion="group")
 
