@@ -124,9 +124,10 @@ class ProgramReader(Expressions):
         self.launch: Launch | None = None
         self.extents: frozenset[str] = frozenset()
         self.in_launch = False
-        names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-        args = function.args
-        self.fresh = Fresh(names | {a.arg for a in (*args.args, *args.kwonlyargs)} | RESERVED)
+        # Only sugar makes names up, so `.cake` text need not be searched for those that it uses.
+        nodes = () if source.canonical else ast.walk(function)
+        names = {n.id if isinstance(n, ast.Name) else n.arg for n in nodes if isinstance(n, ast.Name | ast.arg)}
+        self.fresh = Fresh(names | RESERVED)
 
     def read(self) -> Program:
         """The program."""

@@ -57,9 +57,10 @@ class RoleReader(Scopes):
         if registers:
             with self.placed(node):
                 self.emit(set_registers(registers, threads, span))
-        used = {n.id for stmt in node.body for n in ast.walk(stmt) if isinstance(n, ast.Name)}
-        for name, ring in self.known.items():
-            if isinstance(ring, Pipeline) and name in used:
+        rings = {name: ring for name, ring in self.known.items() if isinstance(ring, Pipeline)}
+        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if rings else frozenset()
+        for name, ring in rings.items():
+            if name in used:
                 if self.role not in (ring.producer, ring.consumer):
                     raise self.error(node, f"role {self.role.name} is neither producer nor consumer of {name}")
                 cursor = self.cursors[name] = open_cursor(ring, self.role, self.fresh)
@@ -287,15 +288,10 @@ class RoleReader(Scopes):
 
     def advanced_in(self, node: ast.For) -> list[Cursor]:
         """Cursors that the loop's body advances."""
-        names = {
-            n.func.value.id
-            for stmt in node.body
-            for n in ast.walk(stmt)
-            if isinstance(n, ast.Call)
-            and isinstance(n.func, ast.Attribute)
-            and n.func.attr == "advance"
-            and isinstance(n.func.value, ast.Name)
-        }
+        if not self.cursors:
+            return []
+        verbs = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "advance"]
+        names = {verb.value.id for verb in verbs if isinstance(verb.value, ast.Name)}
         return [cursor for name, cursor in self.cursors.items() if name in names]
 
     def unroll(self, node: ast.For, call: ast.Call) -> None:
