@@ -92,6 +92,7 @@ F32: Final = DType("f32", "float", 4, "float")
 F16: Final = DType("f16", "float", 2, "cake::f16")
 BF16: Final = DType("bf16", "float", 2, "cake::bf16")
 
+_PYTHON: Final[dict[str, type]] = {"bool": bool, "float": float}  # the types of literals; int otherwise
 DTYPES: Final[dict[str, DType]] = {d.name: d for d in (BOOL, I32, U32, I64, F32, F16, BF16)}
 
 
@@ -308,7 +309,7 @@ class Const:
 
     def __post_init__(self) -> None:
         value, t = self.value, self.type
-        kind = {"bool": bool, "float": float}.get(t.kind, int)
+        kind = _PYTHON.get(t.kind, int)
         _require(type(value) is kind, f"{value!r} is no literal of type {t}")
         if kind is int:
             low, high = (
