@@ -21,6 +21,7 @@ VERBS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write a kernel": {
         "check": ("check", "Find faults in a schedule before any compiler or GPU runs."),
         "explain": ("explain", "Print a rule, primitive, target or calibration from its own file."),
+        "facts": ("facts", "Print what exploration knows, in the words that rules are written in."),
         "sim": ("sim", "Run a schedule in the CPU simulator."),
         "lower": ("lower", "Print the CUDA C++ that a schedule becomes."),
         "compile": ("lower", "Compile a schedule to a cubin with NVRTC (no GPU needed)."),

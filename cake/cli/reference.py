@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Final
@@ -78,18 +79,28 @@ def rule(r: Rule) -> str:
     )
 
 
+def page(title: str, parts: Iterable[str]) -> str:
+    """A whole page from its sections."""
+    return f"# {title}\n\n{NOTE}\n\n" + "\n".join(parts)
+
+
+def rules_page(rules: Iterable[Rule]) -> str:
+    """The page of `rules`."""
+    return page("Rules", map(rule, rules))
+
+
 def pages() -> dict[str, str]:
-    """File name -> text of every reference page."""
-    primitives, rules = registry.primitives(), registry.rules()
-    facts = ["| relation | columns | meaning | complete |", "|---|---|---|---|", *map(relation, RELATIONS.values())]
-    parts = {
-        "primitives.md": ("Primitives", "\n".join(primitive(cls) for cls in primitives.values())),
-        "facts.md": (f"Fact vocabulary, version {VOCABULARY_VERSION}", "\n".join(facts) + "\n"),
-        "rules.md": ("Rules", "\n".join(rule(r) for r in rules.values())),
+    """File name -> text of every reference page. Packs are left out: they document themselves."""
+    header = ("| relation | columns | meaning | complete |", "|---|---|---|---|")
+    made = {
+        "primitives.md": page("Primitives", map(primitive, registry.primitives().values())),
+        "facts.md": page(
+            f"Fact vocabulary, version {VOCABULARY_VERSION}", (*header, *map(relation, RELATIONS.values()), "")
+        ),
+        "rules.md": rules_page(r for r in registry.rules().values() if r.origin == "cake"),
     }
-    made = {name: f"# {title}\n\n{NOTE}\n\n{text}" for name, (title, text) in parts.items()}
-    index = [f"* [{parts[name][0]}]({name})" for name in parts]
-    return {"README.md": f"# Reference\n\n{NOTE}\n\n" + "\n".join(index) + "\n", **made}
+    index = [f"* [{text.partition(chr(10))[0].removeprefix('# ')}]({name})" for name, text in made.items()]
+    return {"README.md": page("Reference", (*index, "")), **made}
 
 
 def main(folder: Path) -> None:

@@ -114,6 +114,16 @@ def test_sim_keeps_its_arrays(tmp_path: Path, capsys: Capture) -> None:
     assert first["Y"].dtype == np.float32  # bf16 is widened: .npz does not know it
 
 
+def test_facts_about_a_statement(capsys: Capture) -> None:
+    """Facts name the statement asked for, in known relations only, and complete where exploration closed."""
+    found = document(capsys, "facts", GEMM, "--about", "load:3.2.4.2")
+
+    assert found["facts"]["completes"] == [["load:3.2.4.2", "ring_full", 16384]]
+    assert found["incomplete"] == []
+    assert all("load:3.2.4.2" in row for rows in found["facts"].values() for row in rows)
+    assert run(["facts", GEMM, "--relation", "conflicts"]) == Exit.USAGE
+
+
 def test_lower_prints_cuda(capsys: Capture) -> None:
     """The CUDA of the first configuration, or of a named one, on stdout and nothing else."""
     assert run(["lower", GEMM, "--config", "m64n256s5"]) == Exit.CLEAN
