@@ -18,7 +18,7 @@ from distill.join import Example
 from distill.oracle import Judgement, Problem, Right, judge, reference
 
 #: States that exploration may compare in one program here. Good programs close with a few hundred.
-STATES = 4_000
+STATES = 1_500
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from cake.core.clauses import (
     check_clauses,
 )
 from cake.core.clauses_tree import variables
+from cake.core.vocabulary import RELATIONS
 from distill.join import (
     NOTHING,
     Example,
@@ -41,7 +42,7 @@ from distill.join import (
     solutions,
     total,
 )
-from distill.saturate import Bottom
+from distill.saturate import Bottom, objects
 
 #: A clause dearer than this says less than the program it comes from.
 MAX_COST: Final = 48
@@ -313,10 +314,17 @@ def _binds(literal: Literal) -> frozenset[str]:
 
 
 def _joins(literal: Literal) -> frozenset[str]:
-    """The variables that a literal connects. Whatever is in a clause has to be connected to its head."""
-    if isinstance(literal, Aggregate):
-        return _needs(literal) | _binds(literal)
-    return variables(literal)
+    """The objects that a literal connects. What is in a clause has to be connected to its head by objects: that two
+    numbers compare is no connection, save for facts about the whole program, which hold no object."""
+    match literal:
+        case Atom(relation=relation):
+            columns = objects(RELATIONS[relation])
+            return frozenset(t.name for i in columns if isinstance(t := literal.terms[i], Variable))
+        case Not():
+            return variables(literal)
+        case Aggregate():
+            return _needs(literal)
+    return frozenset()
 
 
 def equivalent_on(one: Candidate, two: Candidate, examples: Mapping[str, Example]) -> str | None:

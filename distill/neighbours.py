@@ -41,7 +41,7 @@ def neighbours(p: Pair) -> Iterator[tuple[str, Program]]:
 
 
 def pool(p: Pair, lab: Lab, limit: int = MAX_NEIGHBOURS) -> tuple[dict[str, Example], dict[str, tuple[str, Program]]]:
-    """The facts of the usable ones among the first `limit` neighbours, by hash; and how each was made, and what it is."""
+    """The facts of the usable ones among the first `limit` neighbours, by hash; and how each was made, with it."""
     facts: dict[str, Example] = {}
     made: dict[str, tuple[str, Program]] = {}
     for how, program in islice(neighbours(p), limit):

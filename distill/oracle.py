@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cake.core.errors import CakeError
 from cake.core.ir import Program
-from cake.core.mutate import SMS, checksum, inputs_of, label
-from cake.core.sim import Simulator
+from cake.core.mutate import SMS, checksum, inputs_of
+from cake.core.sim import FIXED, Simulator
+from cake.core.sim.order import OrderName
+from cake.core.sim.result import SimResult
 from distill.ingest import LIKE
 
 
@@ -27,12 +30,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the oracle says of one program: `ok`, an outcome of `cake.core.evidence.OUTCOMES`, or `unknown`; and the op
-    and the barrier at which it stopped, where it did."""
+    """What the oracle says of one program: `ok`, an outcome of `cake.core.evidence.OUTCOMES`, or `unknown`; the op and
+    the barrier at which it stopped, where it did; and the first schedule that showed it."""
 
     outcome: str
     path: str = ""
     barrier: str = ""
+    order: tuple[str, int] = ("eager", 0)
 
     @property
     def passes(self) -> bool:
@@ -57,30 +61,51 @@ class Right:
     checksum: str
 
 
+#: Schedules that a program is run under: whom they starve, and which effects they let come early or late.
+ORDERS: Final[tuple[tuple[OrderName, int], ...]] = (*FIXED, ("random", 0))
+#: Steps of one CTA after which a run counts as a hang: reduced problems need a few thousand.
+STEPS: Final = 200_000
+
 #: What the simulator raises for a program that cannot be run at all: an extent that it needs is missing, say.
-_CANNOT: Final = (ValueError, KeyError, ArithmeticError, IndexError)
+_CANNOT: Final = (ValueError, KeyError, ArithmeticError, IndexError, CakeError)
 
 
-def reference(program: Program, problem: Problem) -> Right | None:
-    """What a right program gives: None unless every schedule runs to its end with the same outputs."""
+def reference(program: Program, problem: Problem, orders: Sequence[tuple[OrderName, int]] = ORDERS) -> Right | None:
+    """What a right program gives: None unless it runs to its end under every schedule, with the same outputs."""
+    right: Right | None = None
     try:
-        inputs = inputs_of(program, problem.extents, problem.scalars, problem.seed)
-        first = Simulator(program).run(inputs, problem.extents, sms=SMS)
-        names = tuple(sorted(first.outputs))
-        if first.outcome != "ok" or not names:
-            return None
-        right = Right(names, checksum(first.outputs, names))
-        return right if label(program, inputs, problem.extents, names, right.checksum).outcome == "ok" else None
+        for result in _runs(program, problem, orders):
+            names = tuple(sorted(result.outputs))
+            found = Right(names, checksum(result.outputs, names))
+            if result.outcome != "ok" or (right is not None and found != right):
+                return None
+            right = found
     except _CANNOT:
         return None
+    return right
 
 
-def judge(program: Program, problem: Problem, right: Right) -> Judgement:
-    """Run `program`, which should give what `right` says."""
+def judge(
+    program: Program, problem: Problem, right: Right, orders: Sequence[tuple[OrderName, int]] = ORDERS
+) -> Judgement:
+    """Run `program`, which should give what `right` says, until a schedule shows that it does not."""
     try:
-        inputs = inputs_of(program, problem.extents, problem.scalars, problem.seed)
-        found = label(program, inputs, problem.extents, right.outputs, right.checksum)
+        for result in _runs(program, problem, orders):
+            where = result.where
+            order = (result.order, result.seed)
+            if result.outcome != "ok":
+                fault = where.fault if where and result.outcome == "trap" else ""
+                outcome = fault or result.outcome
+                return Judgement(outcome, where.path if where else "", where.barrier if where else "", order)
+            if checksum(result.outputs, right.outputs) != right.checksum:
+                return Judgement("mismatch", order=order)
     except _CANNOT:
         return Judgement("unknown")
-    where = found.where
-    return Judgement(found.outcome, where.path if where else "", where.barrier if where else "")
+    return Judgement("ok")
+
+
+def _runs(program: Program, problem: Problem, orders: Sequence[tuple[OrderName, int]]) -> Iterator[SimResult]:
+    simulator = Simulator(program)
+    inputs = inputs_of(program, problem.extents, problem.scalars, problem.seed)
+    for order, seed in orders:
+        yield simulator.run(inputs, problem.extents, order=order, seed=seed, sms=SMS, max_steps=STEPS)

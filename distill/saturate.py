@@ -23,6 +23,8 @@ THINGS: Final = ("role", "buffer", "barrier", "map", "tensor", "cell", "object")
 OBJECTS: Final = ("op", "loop", *THINGS)
 #: Units whose small values are ordinals with a meaning of their own, and may be compared with a constant.
 ORDINAL: Final = ("bit", "phases", "groups")
+#: Units whose values are differences, each from an origin of its own: two of them have nothing to do with each other.
+RELATIVE: Final = ("bit", "phases", "depth", "dimension", "id")
 #: Wider column types last: what a variable holds is known best from the narrowest column it occurs in.
 _NARROW: Final = {
     t: i for i, t in enumerate(("op", "loop", "role", "buffer", "barrier", "map", "tensor", "cell", "object"))
@@ -243,7 +245,7 @@ class _Builder:
         if one.column.type != two.column.type:
             return
         if one.column.type == "int":
-            if one.column.unit != two.column.unit or same_place:
+            if one.column.unit != two.column.unit or one.column.unit in RELATIVE or same_place:
                 return
             assert isinstance(one.value, int)
             assert isinstance(two.value, int)

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from cake.core.ir import IRError, Program
 from cake.core.printer import print_program
+from cake.core.sim.order import OrderName
 from distill.ingest import Failure
 from distill.join import Example
 from distill.lab import Lab
 from distill.learn import Candidate
 from distill.neighbours import pool
-from distill.oracle import Problem
+from distill.oracle import ORDERS, Problem, judge, reference
 from distill.pair import Pair, pair
 from distill.reduce import reduce_pair
 from distill.repair import touched
@@ -94,9 +95,14 @@ def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple
     strict = lab.clean(start.good)
     silent = not any(lab.flags(start.bad).values())
 
+    telling = (_order(start, problem, lab),)
+
     def accepts(p: Pair, at: Problem) -> bool:
-        right = lab.right(p.good, at)
-        if right is None or not lab.label(p.bad, at, right).like(failure.outcome):
+        # The schedule that showed the failure is asked alone first: most steps end there.
+        quick = reference(p.good, at, telling)
+        if quick is None or not judge(p.bad, at, quick, telling).like(failure.outcome):
+            return False
+        if lab.right(p.good, at) != quick:
             return False
         if strict and not lab.clean(p.good):
             return False
@@ -115,6 +121,14 @@ def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple
     at = problem
     done = reduce_pair(start, lambda p: accepts(p, at))
     return done.pair, at, (*steps, *done.steps), asked + done.questions
+
+
+def _order(start: Pair, problem: Problem, lab: Lab) -> tuple[OrderName, int]:
+    """The first schedule under which the failing program fails."""
+    right = lab.right(start.good, problem)
+    assert right is not None
+    found = lab.label(start.bad, problem, right).order
+    return next(order for order in ORDERS if order == found)
 
 
 def _learnt(
