@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "cake corpus list": "the kernels and their configurations",
         "cake corpus mutate --seed 7 --count 60 --labels simulator --out fresh/records.jsonl": "a fresh failure log",
         "cake corpus stats fresh/records.jsonl": "outcomes by kind of edit",
+        "cake corpus show corpus/failures f6aa4279": "what became of one program",
         "cake corpus agreement corpus/failures": "the simulator's labels against the GPU's",
     },
 )
@@ -151,6 +152,41 @@ def stats(log: Path, as_json: bool) -> None:
 
 @corpus.command(
     examples={
+        "cake corpus show corpus/failures f6aa4279": "every record of a program, by the start of its hash",
+        "cake corpus show corpus/failures f6aa4279 --text > broken.cake": "the program itself",
+    }
+)
+@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("program")
+@click.option("--text", is_flag=True, help="Print the program's canonical text instead.")
+@json_option
+def show(log: Path, program: str, text: bool, as_json: bool) -> None:
+    """Print what LOG holds of one PROGRAM: who said what of it, and where it stopped."""
+    from cake.core.evidence import read_log
+
+    read = read_log(log)
+    records = [r for r in read.records if r.program.startswith(program)]
+    names = sorted({r.program for r in records})
+    if len(names) != 1:
+        raise CakeError(f"{len(names) or 'no'} programs in {log} start with {program!r}")
+    if text:
+        click.echo(read.text(records[0]), nl=False)
+    elif as_json:
+        print_json({"program": names[0], "records": [json.loads(r.to_json()) for r in records]})
+    else:
+        for r in records:
+            at = ", ".join(f"{n}={v}" for n, v in r.extents.items())
+            who = r.device or r.origin.labeller
+            click.echo(f"{style(r.outcome, bold=True)}  {who}, {r.kernel} {at}")
+            click.echo(
+                f"  {r.operator or 'unedited'} at {r.origin.path}: {r.origin.detail}" if r.operator else "  unedited"
+            )
+            for place in _places(r):
+                click.echo(f"  {place}")
+
+
+@corpus.command(
+    examples={
         "cake corpus agreement corpus/failures": "a folder with both kinds of records",
         "cake corpus agreement gpu.jsonl simulator.jsonl": "records of each kind in a log of its own",
     }
@@ -188,6 +224,19 @@ def _kernels(repo: Path | None) -> tuple[CorpusKernel, ...]:
     from cake.core.corpus import load_corpus
 
     return load_corpus(repo)
+
+
+def _places(record: Record) -> list[str]:
+    """Where the program stopped: a line for each statement, the first warp there standing for the others."""
+    found: dict[str, str] = {}
+    for diagnostic in record.diagnostics:
+        if diagnostic.get("kind") == "places":
+            for place in diagnostic["places"]:
+                found.setdefault(place["path"], place["text"])
+        elif diagnostic.get("kind") == "stuck":
+            who = f"{diagnostic['role']}[{diagnostic['instance']}] warp {diagnostic['warp']}"
+            found.setdefault(diagnostic["path"], f"{who} at {diagnostic['path']}: {diagnostic['reason']}")
+    return list(found.values())
 
 
 def _source(record: Record) -> tuple[str, str]:

@@ -137,3 +137,16 @@ def test_decision_records_are_numbered() -> None:
 
     assert [p.name[:4] for p in records] == [f"{n:04}" for n in range(1, len(records) + 1)]
     assert [str(p) for p in records if "\nStatus: " not in (ROOT / p).read_text()] == []
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of a page leads to a file or folder of the repository."""
+    dead = [
+        f"{page}: {target}"
+        for page in tracked()
+        if page.suffix == ".md" and page.parts[0] != "proposals"
+        for target in re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text())
+        if "://" not in target and not (ROOT / page.parent / target).exists()
+    ]
+
+    assert dead == []

@@ -71,10 +71,11 @@ def needs_extras(command: str) -> bool:
     return any(importlib.util.find_spec(name) is None for name in wanted)
 
 
-@pytest.mark.parametrize("page", ["docs/first-kernel.md"])
+@pytest.mark.parametrize("page", ["docs/first-kernel.md", "docs/tour.md"])
 def test_page_is_true(page: str, tmp_path: Path) -> None:
     """Following the page from its first block to its last gives exactly what it shows."""
-    (tmp_path / "corpus").symlink_to(ROOT / "corpus")
+    for folder in ("cake", "corpus"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
     ran = 0
     for block in blocks(ROOT / page):
