@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -137,6 +138,16 @@ def test_decision_records_are_numbered() -> None:
 
     assert [p.name[:4] for p in records] == [f"{n:04}" for n in range(1, len(records) + 1)]
     assert [str(p) for p in records if "\nStatus: " not in (ROOT / p).read_text()] == []
+
+
+def test_simulator_contract_names_the_whole_verifier() -> None:
+    """The import contract that keeps the simulator independent lists every module of the verifier."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [c for c in contracts if c["source_modules"] == ["cake.core.sim"]]
+    parts = ("clauses", "explore", "facts", "order", "rules", "verify", "vocabulary", "witness")
+    verifier = [f"cake.core.{p.stem}" for p in sources("cake/core") if len(p.parts) == 3 and p.stem.startswith(parts)]
+
+    assert contract["forbidden_modules"] == sorted(verifier)
 
 
 def test_links_lead_somewhere() -> None:
