@@ -8,6 +8,7 @@ categories that need it are `unknown`.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from cake.core import numerics
 from cake.core.compile import Cubin, compile_program
 from cake.core.corpus import CorpusKernel
 from cake.core.cost import AbstainError, Prediction, features, predict
-from cake.core.diagnostics import Category, Finding, GateResult, Verdict
+from cake.core.diagnostics import STATIC_CATEGORIES, Category, Finding, GateResult, Verdict
 from cake.core.errors import CakeError, Exit
 from cake.core.expression import evaluate
 from cake.core.inputs import generate
@@ -160,10 +161,13 @@ class _Run:
 
 
 def static_gates(program: Program, chosen: Sequence[Rule]) -> tuple[GateResult, ...]:
-    """The four static categories; a verifier that crashes leaves them unknown."""
-    from cake.core.verify import check
+    """The four static categories; unknown where the clause solver is not installed."""
+    try:
+        from cake.core.verify import check
 
-    return tuple(check(program, chosen).gates)
+        return tuple(check(program, chosen).gates)
+    except ImportError as error:
+        return tuple(not_run(category, f"not installed: {error.name}") for category in STATIC_CATEGORIES)
 
 
 def simulated(kernel: CorpusKernel, config: str) -> Step:
@@ -237,8 +241,10 @@ def bench(
     }
     (folder / "bench.json").write_text(json.dumps(request))
     call = [sys.executable, "-m", "cake.core.bench", str(folder)]
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "PYTHONPATH": path}
     try:
-        done = subprocess.run(call, capture_output=True, text=True, timeout=_BENCH_TIMEOUT_S, check=False)
+        done = subprocess.run(call, capture_output=True, text=True, timeout=_BENCH_TIMEOUT_S, env=env, check=False)
     except subprocess.TimeoutExpired:
         raise CakeError(f"timing was not done after {_BENCH_TIMEOUT_S:.0f} s", Exit.ENVIRONMENT) from None
     if done.returncode:
