@@ -16,7 +16,10 @@ Rule(
         Where they differ, the same element has two places, 16-byte chunks of each row come out permuted,
         and nothing else goes wrong.
     """,
-    evidence=("PTX ISA, Shared memory swizzling modes: 16-byte chunks are XORed with the row within the swizzle atom",),
+    evidence=(
+        "PTX ISA, Shared memory swizzling modes: 16-byte chunks are XORed with the row within the swizzle atom",
+        "simulator: corpus/bad/LAY001/bad.cake gives other values than good.cake",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

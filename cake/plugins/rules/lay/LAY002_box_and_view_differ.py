@@ -18,6 +18,7 @@ Rule(
     """,
     evidence=(
         "PTX ISA, cp.async.bulk.tensor: the box is laid out densely in shared memory, innermost dimension first",
+        "simulator: corpus/bad/LAY002/bad.cake gives other values than good.cake",
     ),
     bad=("bad.cake",),
     good=("good.cake",),

@@ -14,9 +14,7 @@ Rule(
         first of the other, whichever comes second in time wins, and the other reads its bytes as its own
         values.
     """,
-    evidence=(
-        "alias + extent reports in public kernels: aliased staging buffers overwritten while the ring still held tiles",
-    ),
+    evidence=("simulator: corpus/bad/MEM001/bad.cake gives other values than good.cake",),
     bad=("bad.cake",),
     good=("good.cake",),
 )

@@ -13,7 +13,10 @@ Rule(
         Shared memory starts with whatever the last CTA on the SM left there. A read of bytes that no thread
         has stored gives a value that changes with the neighbours and the clock.
     """,
-    evidence=("CUDA C++ Programming Guide, Shared Memory: contents are undefined at launch",),
+    evidence=(
+        "CUDA C++ Programming Guide, Shared Memory: contents are undefined at launch",
+        "simulator: corpus/bad/MEM002/bad.cake gives other values than good.cake",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

@@ -15,7 +15,10 @@ Rule(
         before them is still only in the generic proxy: without a proxy fence by the writing thread they may
         read what was there before.
     """,
-    evidence=("PTX ISA, Async proxy: a fence.proxy.async is needed to synchronise between generic and async proxy",),
+    evidence=(
+        "PTX ISA, Async proxy: a fence.proxy.async is needed to synchronise between generic and async proxy",
+        "simulator: corpus/bad/MEM003/bad.cake gives other values than good.cake",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

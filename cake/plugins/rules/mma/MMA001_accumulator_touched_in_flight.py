@@ -16,6 +16,7 @@ Rule(
     """,
     evidence=(
         "PTX ISA, wgmma.mma_async: accessing the accumulator before wgmma.wait_group completes is undefined behaviour",
+        "simulator: corpus/bad/MMA001/bad.cake gives other values than good.cake",
     ),
     bad=("bad.cake",),
     good=("good.cake",),

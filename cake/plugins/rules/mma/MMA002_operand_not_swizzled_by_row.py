@@ -13,7 +13,10 @@ Rule(
         A matrix descriptor walks atoms of eight rows, each as long as the swizzle span. An unswizzled
         operand is made of 8 x 16-byte core matrices, not of the rows that a region declares.
     """,
-    evidence=("PTX ISA, Matrix descriptor and Canonical layouts: K-major operands",),
+    evidence=(
+        "PTX ISA, Matrix descriptor and Canonical layouts: K-major operands",
+        "simulator: corpus/bad/MMA002/bad.cake gives other values than good.cake",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

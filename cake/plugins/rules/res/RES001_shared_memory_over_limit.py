@@ -13,7 +13,10 @@ Rule(
         uses. Beyond what the target gives one CTA, cuFuncSetAttribute and with it the launch fail: no
         thread runs.
     """,
-    evidence=("CUDA C++ Programming Guide, Technical Specifications: maximum shared memory of a thread block",),
+    evidence=(
+        "CUDA C++ Programming Guide, Technical Specifications: maximum shared memory of a thread block",
+        "simulator: corpus/bad/RES001/bad.cake traps",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

@@ -17,6 +17,7 @@ Rule(
     evidence=(
         "PTX ISA, setmaxnreg: inc blocks until enough registers are available in the per-CTA pool",
         "four consumer warpgroups at 120 registers hung on the H200: more than the launch had",
+        "simulator: corpus/bad/RES002/bad.cake hangs",
     ),
     bad=("bad.cake",),
     good=("good.cake",),

@@ -12,7 +12,10 @@ Rule(
         A CTA runs on one SM whole. A launch with more threads than the target allows in a block fails: no
         thread runs.
     """,
-    evidence=("CUDA C++ Programming Guide, Technical Specifications per Compute Capability: maximum threads a block",),
+    evidence=(
+        "CUDA C++ Programming Guide, Technical Specifications: maximum number of threads of a block",
+        "simulator: corpus/bad/RES003/bad.cake traps",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

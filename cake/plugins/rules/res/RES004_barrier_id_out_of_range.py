@@ -12,7 +12,10 @@ Rule(
         The SM has sixteen CTA barriers, chosen by the low bits of an operand. ptxas refuses a constant id
         beyond them; one computed at run time is undefined.
     """,
-    evidence=("PTX ISA, barrier: operand a specifies a logical barrier resource from 0 through 15",),
+    evidence=(
+        "PTX ISA, barrier: the operand is 0 to 15",
+        "simulator: corpus/bad/RES004/bad.cake traps",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

@@ -13,7 +13,10 @@ Rule(
         count for the other: it opens before its own threads have arrived, or with too many of them, and
         what it should have ordered is not.
     """,
-    evidence=("PTX ISA, barrier: threads of different barriers with one id are undefined behaviour",),
+    evidence=(
+        "PTX ISA, barrier: the operand names one of 16 barriers of the CTA, whichever threads arrive on it",
+        "simulator: corpus/bad/SYN001/bad.cake gives other values than good.cake",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

@@ -21,7 +21,8 @@ Rule(
         completes.
     """,
     evidence=(
-        "PTX ISA, barrier: the thread count must be the number of participating threads, a multiple of the warp size",
+        "PTX ISA, barrier: the count is the number of threads taking part, a multiple of the warp size",
+        "simulator: corpus/bad/SYN002/bad.cake hangs",
     ),
     bad=("bad.cake", "too_many.cake"),
     good=("good.cake",),

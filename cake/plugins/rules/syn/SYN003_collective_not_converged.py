@@ -16,6 +16,7 @@ Rule(
     """,
     evidence=(
         "PTX ISA, barrier, stmatrix, wgmma, setmaxnreg: .aligned needs all threads of the warp at one instruction",
+        "simulator: corpus/bad/SYN003/bad.cake traps",
     ),
     bad=("bad.cake", "one_lane.cake"),
     good=("good.cake",),

@@ -16,7 +16,8 @@ Rule(
         where one half waits for the other.
     """,
     evidence=(
-        "PTX ISA, Warpgroup: four contiguous warps such that the warp-rank of the first warp is a multiple of 4",
+        "PTX ISA, Warpgroup: four contiguous warps of which the first has a rank divisible by 4",
+        "simulator: corpus/bad/SYN004/bad.cake hangs",
     ),
     bad=("bad.cake",),
     good=("good.cake",),

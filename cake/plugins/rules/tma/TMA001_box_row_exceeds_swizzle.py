@@ -14,6 +14,7 @@ Rule(
     """,
     evidence=(
         "CUDA Driver API, cuTensorMapEncodeTiled: with a swizzle the inner dimension must be at most the swizzle size",
+        "simulator: corpus/bad/TMA001/bad.cake traps",
     ),
     bad=("bad.cake",),
     good=("good.cake",),

@@ -12,7 +12,10 @@ Rule(
         The shared-memory address of a tensor copy must be a multiple of 128 bytes. Any other address
         faults: misaligned address, and the context is lost.
     """,
-    evidence=("PTX ISA, cp.async.bulk.tensor: dstMem and srcMem in shared memory are aligned to 128 bytes",),
+    evidence=(
+        "PTX ISA, cp.async.bulk.tensor: dstMem and srcMem in shared memory are aligned to 128 bytes",
+        "simulator: corpus/bad/TMA002/bad.cake traps",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )

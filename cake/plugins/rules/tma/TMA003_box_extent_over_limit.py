@@ -12,7 +12,10 @@ Rule(
         A descriptor stores each box extent in eight bits. cuTensorMapEncodeTiled refuses more with
         CUDA_ERROR_INVALID_VALUE: the kernel is never launched.
     """,
-    evidence=("CUDA Driver API, cuTensorMapEncodeTiled: boxDim[i] must be at most 256",),
+    evidence=(
+        "CUDA Driver API, cuTensorMapEncodeTiled: boxDim[i] must be at most 256",
+        "simulator: corpus/bad/TMA003/bad.cake traps",
+    ),
     bad=("bad.cake",),
     good=("good.cake",),
 )
