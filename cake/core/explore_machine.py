@@ -122,6 +122,7 @@ class Machine:
         self.dirty_of: dict[tuple[int, str], int] = {}
         self.sync_acts: list[tuple[Knower, ...]] = []
         self.register_bits: dict[int, int] = {}  # strand -> bits of its synchronous register touches
+        self.lacking: dict[int, int] = {}  # knower -> bits of register writes by other threads of its strand alone
         self.guarded_by: dict[tuple[str, str], tuple[int, ...]] = {}  # (role, region) -> barriers that guard it there
         self.net_pairs: dict[int, tuple[tuple[str, str], ...]] = {}  # strand -> (waited, arrived) barriers
         self.threads: dict[str, dict[int, int]] = {}  # op path -> strand -> executing threads
@@ -253,11 +254,11 @@ class Machine:
                 text = f"{site} reaches {new.place.cell} in the async proxy, no fence after {pair[0]}"
                 self.refute("visible", pair, st, text)
 
-    def check_written(self, site: Site, place: Place, st: State) -> None:
-        """A fact if `site` reads part of `place` that nothing has written."""
-        if self.once(
-            "written", site.strand.index, site.op, id(place), st.live & place.writes
-        ) and self.memory.unwritten(place, st.live):
+    def check_written(self, site: Site, place: Place, st: State, lacking: int = 0) -> None:
+        """A fact if `site` reads part of `place` that nothing has written, the writes in `lacking` apart."""
+        live = st.live & ~lacking
+        key = ("written", site.strand.index, site.op, id(place), live & place.writes)
+        if self.once(*key) and self.memory.unwritten(place, live):
             text = f"{site} reads {place.cell} where nothing was written"
             self.first("reads_unwritten", (site.path, place.cell), st, text)
 

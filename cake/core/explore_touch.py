@@ -110,6 +110,9 @@ def registers(
             record = Record(site.op, place, write, False, strand, ("strand", strand))
             touches.append((record, m.memory.bit(record)[0]))
     m.register_bits[strand] = m.register_bits.get(strand, 0) | sum(bit for _, bit in touches)
+    others = [k.index for k in site.strand.knowers if k.index not in knowers]
+    for k in others:
+        m.lacking[k] = m.lacking.get(k, 0) | sum(bit for record, bit in touches if record.write)
 
     def run(st: State) -> int:
         known = m.register_bits[strand]
@@ -123,10 +126,12 @@ def registers(
                     missing |= met & ~st.know[k]
                 if m.once(site.op, bit, met, missing):
                     m.meet(site, record, False, met, missing, 0, st)
-            if record.write:
+            if not record.write:
+                st.live = live
+                for lacking in {m.lacking.get(k, 0) for k in knowers}:
+                    m.check_written(site, place, st, lacking)
+            elif not others:
                 live &= ~place.covered
-            else:
-                m.check_written(site, place, st)
             live |= bit
         st.live = live
         for (owner, _), i in m.dirty_of.items():

@@ -72,7 +72,7 @@ class Values:
                 return first
 
             return varying
-        if isinstance(expr, Var):
+        if isinstance(expr, Var) and expr.name in self.index:
             i = self.index[expr.name]
             return lambda st: st.env[strand][i]  # type: ignore[no-any-return]
         if isinstance(expr, Const):
