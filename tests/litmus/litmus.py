@@ -159,9 +159,14 @@ def run(folder: Path, jobs: int) -> None:
     with ThreadPoolExecutor(jobs) as pool:
         results = dict(zip(todo, pool.map(lambda name: _process(folder, name), todo), strict=True))
     for name in todo:
+        _write(folder, results)  # after each hang, so that a run that is cut off keeps what it has
         if "hang" in results[name]["observed"]:
             results[name] = {**_process(folder, name), "alone": True}
-        print(f"{name}: {results[name]['observed']}")
+        print(f"{name}: {results[name]['observed']}", flush=True)
+    _write(folder, results)
+
+
+def _write(folder: Path, results: dict[str, Any]) -> None:
     (folder / "results.json").write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 
