@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,56 @@ def test_sim_keeps_its_arrays(tmp_path: Path, capsys: Capture) -> None:
     assert first["Y"].dtype == np.float32  # bf16 is widened: .npz does not know it
 
 
+def test_check_passes_what_is_good(capsys: Capture) -> None:
+    """A good kernel passes all four static categories in every configuration, and exits 0."""
+    found = document(capsys, "check", NORM)
+
+    verdicts = {g["verdict"] for c in found["configurations"] for g in c["gates"].values()}
+    assert (verdicts, len(found["configurations"]), found["findings"]) == ({"pass"}, 4, [])
+
+
+def test_check_finds_what_is_not(tmp_path: Path, capsys: Capture) -> None:
+    """A barrier that opens at too many threads is a finding on its line, in every format, and exits 1."""
+    path = tmp_path / "hang.cake"
+    path.write_text(ADD.replace("arrivals=64", "arrivals=96"))
+    line = path.read_text().splitlines().index("        barrier_sync(done)") + 1
+
+    found = document(capsys, "check", str(path), code=Exit.FINDINGS)
+    outputs = {}
+    for form in ("text", "github", "sarif"):
+        assert run(["check", str(path), "--format", form]) == Exit.FINDINGS
+        outputs[form] = capsys.readouterr().out
+
+    assert [(f["code"], f["line"], f["role"], f["barrier"]) for f in found["findings"]] == [
+        ("SYN002", line, "rows", "done")
+    ]
+    assert f"{path}:{line}: SYN002" in outputs["text"]
+    assert f"line={line}," in outputs["github"]
+    assert json.loads(outputs["sarif"])["runs"][0]["results"][0]["ruleId"] == "SYN002"
+
+
+def test_check_selects_rules(tmp_path: Path, capsys: Capture) -> None:
+    """`--select` and `--ignore` take the starts of codes; one that fits no rule is a usage error."""
+    assert all(c.startswith("TMA") for c in document(capsys, "check", NORM, "--select", "tma")["rules"])
+    assert not any(c.startswith("TMA") for c in document(capsys, "check", NORM, "--ignore", "TMA,LAY001")["rules"])
+    assert run(["check", NORM, "--select", "ZZZ"]) == Exit.USAGE
+    assert "families are" in capsys.readouterr().err
+
+
+def test_run_without_a_gpu_claims_nothing(small: str, tmp_path: Path, capsys: Capture) -> None:
+    """What did not run is `unknown`, the exit code says so, and no failure is recorded."""
+    log = tmp_path / "log.jsonl"
+    folder = f"{small}/corpus/kernels/add"
+
+    found = document(capsys, "run", folder, "--no-gpu", "--log", str(log), code=Exit.ENVIRONMENT)
+
+    (report,) = found["reports"]
+    assert report["verdict"] == "unknown"
+    assert {g["category"]: g["verdict"] for g in report["gates"]}["numerical-validation"] == "unknown"
+    assert log.read_text() == ""
+    assert run(["run", str(tmp_path)]) == Exit.USAGE
+
+
 def test_facts_about_a_statement(capsys: Capture) -> None:
     """Facts name the statement asked for, in known relations only, and complete where exploration closed."""
     found = document(capsys, "facts", GEMM, "--about", "load:3.2.4.2")
@@ -189,6 +241,32 @@ def test_corpus_mutate_and_stats(small: str, tmp_path: Path, capsys: Capture) ->
     assert sum(labels.values()) == counts["records"]
     assert counts["records"] == 5 - made["outcomes"].get("unknown", 0)
     assert run(argv) == Exit.USAGE
+
+
+def test_an_interrupt_loses_nothing(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Ctrl-C while variants are labelled exits 130; what was written before it is whole and readable."""
+    log = tmp_path / "records.jsonl"
+    steps = iter(range(10))
+
+    @contextmanager
+    def interrupted(*_: object) -> Iterator[Callable[[str], None]]:
+        def step(_: str) -> None:
+            if next(steps) == 2:
+                raise KeyboardInterrupt
+
+        yield step
+
+    monkeypatch.setattr("cake.cli.corpus.progress", interrupted)
+
+    code = run(["corpus", "mutate", "--seed", "5", "--count", "8", "--out", str(log), "--repo", small])
+
+    assert code == Exit.INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err
+    counts = document(capsys, "corpus", "stats", str(log))
+    assert (counts["records"], counts["skipped"]) == (len(log.read_text().splitlines()), {})
+    assert counts["records"] >= 2
 
 
 def test_corpus_mutate_without_labels(small: str, tmp_path: Path, capsys: Capture) -> None:
