@@ -1,10 +1,10 @@
 """Exploration: run a program for every trip count, and gather what its executions do.
 
-One canonical schedule is followed: each strand runs until it blocks or asks an undecided choice; a choice is made when no
-strand can go on, and then both ways. The state is compared whole with those seen at earlier choices, iterations counted
-from the slowest strand, so that the graph closes although trip counts are unbounded. The other schedules are the same
-where synchronisation is determinate, which is checked on the way (`cake.core.explore_sync`); where it is not, the result
-is not closed.
+One canonical schedule is followed: each strand runs until it blocks or asks an undecided choice; a choice is made
+when no strand can go on, and then both ways. The state is compared whole with those seen at earlier choices,
+iterations counted from the slowest strand, so that the graph closes although trip counts are unbounded. The other
+schedules are the same where synchronisation is determinate, which is checked on the way (`cake.core.explore_sync`);
+where it is not, the result is not closed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cake.core.events import Arrive, Cell, Event, Read, Start, Wait, Write
-from cake.core.explore_code import Compiler, knowers_of, thread_masks
+from cake.core.explore_code import Compiler
 from cake.core.explore_machine import CHOICE, Machine, Occurrence
+from cake.core.explore_masks import knowers_of, thread_masks
 from cake.core.explore_state import NO_GROUPS, Slot, State, Strand, Trace, Unbounded
 from cake.core.explore_values import Unresolved, Values
 from cake.core.explore_vars import Variables, statements, study
@@ -49,9 +50,9 @@ class Analysis:
     """What exploration found.
 
     `facts` maps each relation of the vocabulary to its tuples; negation over a relation outside `complete` proves
-    nothing. `closed` means that every execution was explored, for every trip count and schedule; otherwise `reason` says
-    why not. `states` counts the states compared, `steps` the events run. `occurrences` maps (relation, tuple) to the
-    first execution that added or refuted it; `stuck` lists who waits for ever, if a run ended so.
+    nothing. `closed` means that every execution was explored, for every trip count and schedule; otherwise `reason`
+    says why not. `states` counts the states compared, `steps` the events run. `occurrences` maps (relation, tuple) to
+    the first execution that added or refuted it; `stuck` lists who waits for ever, if a run ended so.
     """
 
     facts: FactBase
@@ -146,8 +147,8 @@ class _Exploration:
         strands = len(m.strands)
         return State(
             pc=[0] * strands, env=self.environments, loops=[()] * strands, tapes={}, know=[fresh] * n, seen=[0] * n,
-            own=[0] * n, live=0, slots=slots, gaps=[None] * m.gap_count, groups=[NO_GROUPS] * len(m.owners), held=[0] * len(m.owners),
-            last=[None] * (strands * len(m.barriers)), dirty=[-1] * len(m.dirty_of),
+            own=[0] * n, live=0, slots=slots, gaps=[None] * m.gap_count, groups=[NO_GROUPS] * len(m.owners),
+            held=[0] * len(m.owners), last=[None] * (strands * len(m.barriers)), dirty=[-1] * len(m.dirty_of),
             registers=[m.registers or 0] * strands, pool=0,
         )  # fmt: skip
 

@@ -14,14 +14,12 @@ from cake.core import explore_sync as sync
 from cake.core import explore_touch as touches
 from cake.core.events import (
     Arrive,
-    Cell,
     Collective,
     Commit,
     Converge,
     Event,
     Expect,
     Fence,
-    GlobalBox,
     Opaque,
     Read,
     RegisterFence,
@@ -33,12 +31,14 @@ from cake.core.events import (
     WaitGroup,
     Write,
 )
+from cake.core.explore_cells import Cells
 from cake.core.explore_control import Control, Header, Scope
 from cake.core.explore_forms import number
 from cake.core.explore_machine import CHOICE, Act, Machine, Number, Site
-from cake.core.explore_state import Knower, LoopInfo, State, Strand
+from cake.core.explore_masks import lanes_of, splits_warp
+from cake.core.explore_state import LoopInfo, State, Strand
 from cake.core.explore_values import Unresolved, Values
-from cake.core.explore_vars import Kind, Variables, fragment_parts, has_effect, names_in, statements, view_exprs
+from cake.core.explore_vars import Variables, fragment_parts, has_effect, statements
 from cake.core.ir import (
     Assign,
     BarrierRef,
@@ -57,7 +57,6 @@ from cake.core.ir import (
     bodies,
 )
 from cake.core.op import Frag
-from cake.core.order import Box, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,41 +71,6 @@ class Context:
     varying: bool = False
 
 
-def thread_masks(stmts: Sequence[Stmt], values: Values, threads: int, mask: int) -> Iterator[int]:
-    """The masks of executing threads that occur in a body, as far as thread indices alone decide them."""
-    for stmt in stmts:
-        match stmt:
-            case OneLane(body=body):
-                yield mask & 1
-                yield from thread_masks(body, values, threads, mask & 1)
-            case If(condition=condition, then=then, other=other):
-                chosen = lanes_of(condition, values, threads)
-                inner = mask if chosen is None else mask & chosen
-                outer = mask if chosen is None else mask & ~chosen
-                yield inner
-                yield from thread_masks(then, values, threads, inner)
-                yield from thread_masks(other, values, threads, outer)
-            case For(body=body):
-                yield from thread_masks(body, values, threads, mask)
-
-
-def lanes_of(condition: Expr, values: Values, threads: int) -> int | None:
-    """The threads for which a condition on thread indices holds; None when something else decides."""
-    v = values.variables
-    if not v.varies(condition) or names_in(condition) or v.kind(condition) != Kind.CONCRETE:
-        return None
-    holds = values.value(condition, "")
-    return sum(1 << t for t in range(threads) if holds([], t))
-
-
-def knowers_of(strand: Strand, masks: Sequence[int], first: int) -> tuple[Knower, ...]:
-    """The coarsest groups of threads of one warp that every mask takes whole or not at all."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for t in range(strand.role.threads):
-        found.setdefault((t // 32, *(mask >> t & 1 for mask in masks)), []).append(t)
-    return tuple(Knower(first + i, strand.index, key[0], tuple(ts)) for i, (key, ts) in enumerate(found.items()))
-
-
 class Compiler:
     """Compiles the body of one strand's role."""
 
@@ -115,7 +79,7 @@ class Compiler:
         self.values = Values(variables, strand.index, strand.instance, strand.role.warps)
         self.control = Control(machine, strand, self.values)
         self.code = strand.code
-        self.fragments: dict[str, int] = {}
+        self.cells = Cells(machine, strand, self.values)
 
     def compile(self, body: Sequence[Stmt]) -> None:
         """Fill the strand's code."""
@@ -135,7 +99,7 @@ class Compiler:
                 return self._assign(stmt, path, context)
             case Declare(target=target):
                 site = self._site(path, context)
-                whole = self._register_place(target)
+                whole = self.cells.registers(target)
                 self._emit(lambda after: touches.declare(self.m, site, whole, after))
             case OpStmt():
                 return self._primitive(stmt, path, context)
@@ -212,7 +176,7 @@ class Compiler:
             return replace(context, scope=_without(context.scope, (*stmt.then, *stmt.other)))
         chosen = lanes_of(stmt.condition, self.values, self.strand.role.threads)
         if chosen is not None:
-            inner = replace(context, mask=context.mask & chosen, varying=context.varying or _splits_warp(chosen))
+            inner = replace(context, mask=context.mask & chosen, varying=context.varying or splits_warp(chosen))
             self._block(stmt.then, f"{path}.", 0, inner)
             self._block(stmt.other, f"{path}.", len(stmt.then), replace(inner, mask=context.mask & ~chosen))
             return replace(context, scope=_without(context.scope, (*stmt.then, *stmt.other)))
@@ -306,10 +270,10 @@ class Compiler:
         m = self.m
         match event:
             case Read(cell=View() as view):
-                target = self._target(view, site, False, event.by_warp)
+                target = self.cells.view(view, site, False, event.by_warp)
                 self._emit(lambda after: touches.touch(m, site, target, False, collective, after))
             case Write(cell=View() as view):
-                target = self._target(view, site, True, event.by_warp)
+                target = self.cells.view(view, site, True, event.by_warp)
                 self._emit(lambda after: touches.touch(m, site, target, True, collective, after))
             case Start():
                 self._start(event, site)
@@ -354,8 +318,8 @@ class Compiler:
 
     def _start(self, event: Start, site: Site) -> None:
         m = self.m
-        reads = [t for c in event.reads if (t := self._cell(c, site, False)) is not None]
-        writes = [t for c in event.writes if (t := self._cell(c, site, True)) is not None]
+        reads = [t for c in event.reads if (t := self.cells.cell(c, site, False)) is not None]
+        writes = [t for c in event.writes if (t := self.cells.cell(c, site, True)) is not None]
         updates = None
         if event.updates is not None:
             updates = self.values.number(event.updates, f"whether {site.path} accumulates")
@@ -366,95 +330,15 @@ class Compiler:
             done = touches.Done(self._slot(ref, site), ref.barrier.name, event.bytes)
             for target in writes:
                 if target.stages == ref.barrier.slots > 1:
-                    filled, at = target, done
-                    self._emit(lambda after: touches.completes_slot(m, site, filled, at, after))
+                    self.code.append(touches.completes_slot(m, site, target, done, len(self.code) + 1))
         self._emit(lambda after: touches.start(m, site, event.timeline, reads, writes, updates, done, after))
-
-    # ------------------------------------------------------------------------------------------------------- places
-
-    def _cell(self, cell: Cell, site: Site, write: bool) -> touches.Target | None:
-        """What an asynchronous operation touches. Global boxes are not compared; writing one is still an end to reach."""
-        if isinstance(cell, View):
-            return self._target(cell, site, write, False)
-        if isinstance(cell, GlobalBox):
-            if not write:
-                return None
-            place = self.m.memory.token_place(cell.tensor.name)
-            return touches.Target((), lambda st: [(place, site.execs)])
-        place = self._register_place(cell)
-        return touches.Target((), lambda st: [(place, site.execs)], fragment=self._fragment(cell))
-
-    def _target(self, view: View, site: Site, write: bool, by_warp: bool) -> touches.Target:
-        exprs = view_exprs(view)
-        uses = self.values.uses(*exprs)
-        what = f"the view of {view.buffer.name} at {site.path}"
-        functions = [self.values.value(e, what) for e in exprs]
-        has_stage, strand, warps = view.stage is not None, self.strand.index, self.strand.role.warps
-        varies = any(self.values.variables.varies(e) for e in exprs)
-        memory = self.m.memory
-
-        def corner(st: State, thread: int) -> tuple[int, Box]:
-            numbers = [f(st.env[strand], thread) for f in functions]
-            stage = numbers.pop(0) if has_stage else 0
-            return stage, tuple([(c, c + n) for c, n in zip(numbers, view.shape, strict=True)])
-
-        def place_of(st: State, k: Knower) -> Place:
-            if varies:
-                corners = [corner(st, t) for t in k.threads]
-                stages = {s for s, _ in corners}
-                if len(stages) > 1:
-                    raise Unresolved(f"{what} has a stage that differs between threads")
-                lanes = tuple([box for _, box in corners])
-                boxes = tuple(sorted(set(lanes)))
-                return memory.shared_place(view.buffer, stages.pop(), boxes, lanes if len(boxes) > 1 else None)
-            stage, box = corner(st, k.threads[0])
-            if by_warp:
-                (low, high), rows = box[0], view.shape[0]
-                box = ((low + rows * k.warp // warps, low + rows * (k.warp + 1) // warps), *box[1:])
-            return memory.shared_place(view.buffer, stage, (box,), None)
-
-        def places(st: State) -> Sequence[tuple[Place, tuple[Knower, ...]]]:
-            found: dict[int, tuple[Place, list[Knower]]] = {}
-            for k in site.execs:
-                place = place_of(st, k)
-                if place.loose:
-                    text = f"{site} touches {view.buffer.name} outside its {view.buffer.stages} stages of its shape"
-                    self.m.first("outside", (site.path, view.buffer.name), st, text)
-                found.setdefault(id(place), (place, []))[1].append(k)
-            return [(place, tuple(ks)) for place, ks in found.values()]
-
-        stage_number: Number | None = None
-        at: int | None = 0
-        if has_stage:
-            stage_number = self.values.number(view.stage, what)
-            at = self.values.constant(view.stage)
-        for k in site.execs:
-            self.m.touched_by[k.index].add((view.buffer.name, at, write))
-        return touches.Target(uses, places, view.buffer.name, view.buffer.stages, stage_number)
-
-    def _register_place(self, cell: Expr) -> Place:
-        fragment = cell.fragment if isinstance(cell, Part) else cell
-        assert isinstance(fragment, Var) and isinstance(fragment.type, FragmentType)
-        box = [(0, n) for n in fragment.type.shape]
-        if isinstance(cell, Part):
-            if cell.count is None:
-                box[0] = (cell.start, cell.start + 1)
-            else:
-                box[-1] = (cell.start, cell.start + cell.count)
-        for k in self.strand.knowers:
-            self.m.touched_by[k.index].add((f"%{fragment.name}", self.strand.index, True))
-        return self.m.memory.register_place(fragment.name, self.strand.index, tuple(box))
-
-    def _fragment(self, cell: Expr) -> int:
-        name = cell.fragment.name if isinstance(cell, Part) else cell.name if isinstance(cell, Var) else ""
-        return 1 << self.fragments.setdefault(name, len(self.fragments))
 
     def _touch_registers(self, site: Site, reads: Sequence[Expr] | Iterator[Expr], writes: Sequence[Expr]) -> None:
         sources = list(dict.fromkeys(reads))
         fragments = 0
         for cell in (*sources, *writes):
-            fragments |= self._fragment(cell)
-        places = [self._register_place(c) for c in sources], [self._register_place(c) for c in writes]
+            fragments |= self.cells.fragment(cell)
+        places = [self.cells.registers(c) for c in sources], [self.cells.registers(c) for c in writes]
         self._emit(lambda after: touches.registers(self.m, site, *places, fragments, after))
 
     # ------------------------------------------------------------------------------------------------------ plumbing
@@ -502,15 +386,6 @@ class Compiler:
             raise Unresolved(reason)
 
         self.code.append(fail)
-
-
-def _splits_warp(mask: int) -> bool:
-    """Whether a mask takes some lanes of a warp and not others."""
-    while mask:
-        if mask & 0xFFFFFFFF not in (0, 0xFFFFFFFF):
-            return True
-        mask >>= 32
-    return False
 
 
 def _without(scope: Scope, stmts: Sequence[Stmt]) -> Scope:

@@ -1,9 +1,9 @@
 """Loops and conditions of one strand: trip counts as choices that strands share.
 
 A loop's trip count is a *choice class*: the canonical form of its bounds, within the classes of the loops around it.
-Strands whose loops have the same class replay one another's choices, iteration by iteration. A loop from a constant with
-stop `N + c` asks whether element `i - c` of `N` exists, so that a peeled or shortened loop shares the class of the whole
-one; so does a condition `i + d < N + c` in its body.
+Strands whose loops have the same class replay one another's choices, iteration by iteration. A loop from a constant
+with stop `N + c` asks whether element `i - c` of `N` exists, so that a peeled or shortened loop shares the class of
+the whole one; so does a condition `i + d < N + c` in its body.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cake.core.explore_forms import INFINITE, Form, add, multiply, number
+from cake.core.explore_forms import INFINITE, Form, add, multiply
 from cake.core.explore_machine import CHOICE, Act, Machine, Number
 from cake.core.explore_state import ChoiceClass, LoopInfo, State, Strand
 from cake.core.explore_values import Unresolved, Values
@@ -149,7 +149,8 @@ class Control:
         if not isinstance(expr, Binary) or expr.op not in ("<", "<=", ">", ">=", "==", "!="):
             return None
         left, right = self.m.forms.of(expr.left, scope), self.m.forms.of(expr.right, scope)
-        assert left is not None and right is not None
+        assert left is not None
+        assert right is not None
         for depth, header in enumerate(parents):
             if header.index is None or not header.cls.key.startswith("below "):
                 continue

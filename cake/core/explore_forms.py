@@ -1,8 +1,9 @@
 """Canonical forms of integer expressions: when two roles compute the same number, and what it is at least.
 
 A `Form` is a sum of products of *atoms* with integer factors. Atoms are extents, launch values, loop counters and
-whatever is not a sum or product (a quotient, a minimum), named by its own canonical text. Equal forms are equal numbers;
-different forms may be. The arithmetic is that of the mathematical integers: i32 wrap-around is outside the domain.
+whatever is not a sum or product (a quotient, a minimum), named by its own canonical text. Equal forms are equal
+numbers; different forms may be. The arithmetic is that of the mathematical integers: i32 wrap-around is outside the
+domain.
 """
 
 from __future__ import annotations

@@ -226,8 +226,8 @@ class Machine:
             if new.write and old.write and not unread:
                 continue  # the read between them is ordered after one and before the other
             if new.collective and new.collective == old.collective and old.place is place:
-                one, other = self.knowers[old.issuer[1]], self.knowers[new.issuer[1]]
-                if (one.strand, one.warp) == (other.strand, other.warp):
+                first, second = self.knowers[old.issuer[1]], self.knowers[new.issuer[1]]
+                if (first.strand, first.warp) == (second.strand, second.warp):
                     continue  # each lane touches the part that it touched before
             pair = (self.path(old), site.path)
             self.fact("conflict", *pair, place.cell)

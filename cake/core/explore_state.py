@@ -58,8 +58,8 @@ class Strand:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceClass:
-    """Trip counts (or conditions) that are provably the same number: `chain` holds the classes of the enclosing loops and
-    its own; `least` is a lower bound; `exact` the count, if known."""
+    """Trip counts (or conditions) that are provably the same number: `chain` holds the classes of the enclosing loops
+    and its own; `least` is a lower bound; `exact` the count, if known."""
 
     index: int
     chain: tuple[int, ...]
@@ -70,7 +70,8 @@ class ChoiceClass:
 
 Active: TypeAlias = tuple[int, int, tuple[int, ...]]  #: a running loop: class, counter, net counts of its iteration
 Groups: TypeAlias = tuple[int, int, int, tuple[tuple[int, int, int], ...], int]
-#: Open group's source bits, result bits and issue progress; committed groups likewise; results behind a sources-only wait.
+#: The open group's source bits, result bits and issue progress; committed groups likewise; results that a wait for
+#: sources alone left behind.
 NO_GROUPS: Final[Groups] = (0, 0, 0, (), 0)
 FINISHED: Final = 2**62
 RUN_AHEAD: Final = 48  # iterations between strands in one loop, from which on the distance counts as unbounded
@@ -90,9 +91,9 @@ Gap: TypeAlias = tuple[int, int] | None  #: completed phases minus passed waits,
 class Slot:
     """One slot of a barrier. `parity` is that of the running phase, `done` how many have completed (stops at 2).
 
-    `pending` holds what the arrivals of the running phase know, `complete` what a waiter learns; `..._seen` the same for
-    the async proxy. `control` holds the contributors' knowledge of barrier progress alone. `roles` counts arrivals by
-    role; `waiters` are the blocked `Sync` acts.
+    `pending` holds what the arrivals of the running phase know, `complete` what a waiter learns; `..._seen` the same
+    for the async proxy. `control` holds the contributors' knowledge of barrier progress alone. `roles` counts
+    arrivals by role; `waiters` are the blocked `Sync` acts.
     """
 
     arrived: int = 0

@@ -1,9 +1,9 @@
 """Barriers: arrivals, waits and phases, with the check that synchronisation is determinate; and the register pool.
 
 Exploration follows one schedule. That stands for all of them where every arrival, expectation and delivery belongs to
-one phase whatever the timing (*paced*: the previous phase is known to be complete), and where a phase that somebody waits
-for lasts until that wait has passed (*lasting*: the next completion knows of the pass). Both are questions of knowledge:
-each slot has a bit for its latest completion, and one for each waiting thread that has passed it.
+one phase whatever the timing (*paced*: the previous phase is known to be complete), and where a phase that somebody
+waits for lasts until that wait has passed (*lasting*: the next completion knows of the pass). Both are questions of
+knowledge: each slot has a bit for its latest completion, and one for each waiting thread that has passed it.
 """
 
 from __future__ import annotations

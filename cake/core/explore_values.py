@@ -19,7 +19,8 @@ Value: TypeAlias = Callable[[list[Any], int], int]  #: of the environment and a 
 
 
 class Unresolved(Exception):
-    """A value that an effect depends on is not known: it comes from memory, or from an extent where only constants serve."""
+    """A value that an effect depends on is not known: it comes from memory, or from an extent where only constants
+    serve."""
 
 
 class Values:
@@ -34,7 +35,7 @@ class Values:
         return tuple(sorted({self.index[n] for e in exprs for n in names_in(e) if n in self.index}))
 
     def value(self, expr: Expr, what: str) -> Value:
-        """`expr` as a closure. Where it is not made of kept values alone, the closure raises Unresolved about `what`."""
+        """`expr` as a closure; where it is not made of kept values alone, one that raises Unresolved about `what`."""
         if self.variables.kind(expr) != Kind.CONCRETE:
             culprits = sorted(
                 {e.name for e in walk_expr(expr) if isinstance(e, Special | Var) and self.variables.kind(e) > 0}
@@ -74,7 +75,7 @@ class Values:
             return varying
         if isinstance(expr, Var) and expr.name in self.index:
             i = self.index[expr.name]
-            return lambda st: st.env[strand][i]  # type: ignore[no-any-return]
+            return lambda st: st.env[strand][i]
         if isinstance(expr, Const):
             constant = int(expr.value)
             return lambda st: constant
@@ -97,8 +98,8 @@ class Values:
             case Var(name=name):
                 i = self.index[name]
                 if name in self.variables.varying:
-                    return lambda env, t: env[i][t]  # type: ignore[no-any-return]
-                return lambda env, t: env[i]  # type: ignore[no-any-return]
+                    return lambda env, t: env[i][t]
+                return lambda env, t: env[i]
             case Binary(op=op, left=left, right=right):
                 f, a, b = OPERATORS[op], self._compile(left), self._compile(right)
                 return lambda env, t: f(a(env, t), b(env, t))

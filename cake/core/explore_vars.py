@@ -1,12 +1,13 @@
 """Which scalars of a role the exploration keeps, and how far it may reduce them.
 
-Only values that reach an address, a slot, a parity, a loop bound or a condition with effects are kept. Such a scalar is
-*concrete* (made of constants, thread indices and other concrete scalars), *symbolic* (extents or launch values enter) or
-*data* (memory enters); one that is none of the first is not computed.
+Only values that reach an address, a slot, a parity, a loop bound or a condition with effects are kept. Such a scalar
+is *concrete* (made of constants, thread indices and other concrete scalars), *symbolic* (extents or launch values
+enter) or *data* (memory enters); one that is none of the first is not computed.
 
-A counter that grows for ever is kept modulo its uses. `Reduction(after, period)` says that values from `after` on may be
-folded by `period`: every use, through every assignment that copies or updates the value, is a comparison with a constant
-below `after` or depends on the value modulo a divisor of `period`. Where one use does neither, the value stays exact.
+A counter that grows for ever is kept modulo its uses. `Reduction(after, period)` says that values from `after` on may
+be folded by `period`: every use, through every assignment that copies or updates the value, is a comparison with a
+constant below `after` or depends on the value modulo a divisor of `period`. Where one use does neither, the value
+stays exact.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ from cake.core.events import (
 from cake.core.explore_forms import Form, Forms
 from cake.core.explore_machine import Machine
 from cake.core.explore_vars import fragment_parts
+from cake.core.facts_flow import Flow
 from cake.core.ir import (
     SPECIALS,
     Assign,
     Barrier,
-    Break,
     Const,
     Expr,
     For,
@@ -91,7 +91,7 @@ class _Static:
             elif isinstance(located.stmt, Assign):
                 self._assign(located, located.stmt)
         for body in program.roles:
-            _Flow(self.facts).block(body.body, f"{body.role.name}:", 0, frozenset())
+            Flow(self.facts).block(body.body, f"{body.role.name}:", 0, frozenset())
         self._loops()
 
     def add(self, relation: str, *row: str | int) -> None:
@@ -123,10 +123,10 @@ class _Static:
             self.add("alignment", b.name, power(b.at if b.kind == "mbarrier" else b.arrivals))
             (spans if b.kind == "mbarrier" else ids).append((b.name, b.at, b.at + size * b.slots))
         for relation, intervals in (("overlap", spans), ("id_overlap", ids)):
-            for a, lo, hi in intervals:
-                for b, low, high in intervals:
-                    if a != b and lo < high and low < hi:
-                        self.add(relation, a, b)
+            for one, lo, hi in intervals:
+                for other, low, high in intervals:
+                    if one != other and lo < high and low < hi:
+                        self.add(relation, one, other)
 
     def _resources(self) -> None:
         p, launch = self.program, self.m.registers
@@ -166,7 +166,7 @@ class _Static:
             self._event(located, event)
 
     def _assign(self, located: Located, stmt: Assign) -> None:
-        """An assignment that reads or writes fragments takes part in conflicts, so it counts as an op of kind assign."""
+        """An assignment that reads or writes fragments takes part in conflicts: it counts as an op of kind assign."""
         parts = list(fragment_parts(stmt.value))
         written = isinstance(stmt.target.type, FragmentType)
         if not parts and not written:
@@ -319,61 +319,6 @@ class _Static:
             for b, others in loops.items():
                 if a != b and len({w for w, _ in (*ways, *others)}) == 1:
                     self.add("same_trip", a, b)
-
-
-class _Flow:
-    """Which op may follow which: `next` within one pass, `back` over a loop's back edge."""
-
-    def __init__(self, facts: FactBase) -> None:
-        self.facts = facts
-        self.next, self.back = facts.setdefault("next", set()), facts.setdefault("back", set())
-        self.breaks: list[set[str]] = []
-
-    def block(self, stmts: tuple[Stmt, ...], prefix: str, base: int, before: frozenset[str]) -> frozenset[str]:
-        """The ops that may come last, given those that may come before."""
-        for i, stmt in enumerate(stmts):
-            path = f"{prefix}{base + i}"
-            match stmt:
-                case OpStmt():
-                    self.next |= {(b, path) for b in before}
-                    before = frozenset({path})
-                case Break():
-                    self.breaks[-1] |= before
-                    before = frozenset()
-                case OneLane(body=body):
-                    before = self.block(body, f"{path}.", 0, before)
-                case If(then=then, other=other):
-                    taken = self.block(then, f"{path}.", 0, before)
-                    before = taken | self.block(other, f"{path}.", len(then), before)
-                case For(body=body):
-                    self.breaks.append(set())
-                    last = self.block(body, f"{path}.", 0, before)
-                    first, _ = _heads(body, f"{path}.", 0)
-                    self.back |= {(a, b) for a in last - before for b in first}
-                    before = before | last | self.breaks.pop()
-        return before
-
-
-def _heads(stmts: tuple[Stmt, ...], prefix: str, base: int) -> tuple[set[str], bool]:
-    """The ops that may come first in a block, and whether the block may run without one."""
-    found: set[str] = set()
-    for i, stmt in enumerate(stmts):
-        path = f"{prefix}{base + i}"
-        match stmt:
-            case OpStmt():
-                return found | {path}, False
-            case Break():
-                return found, False
-            case OneLane() | For() | If():
-                empty, offset = isinstance(stmt, For), 0
-                for body in bodies(stmt):
-                    inner, passes = _heads(body, f"{path}.", offset)
-                    found |= inner
-                    empty |= passes
-                    offset += len(body)
-                if not empty:
-                    return found, False
-    return found, True
 
 
 def universal(facts: FactBase, refuted: Mapping[str, set[tuple[Any, ...]]], program: Program) -> None:

@@ -1,9 +1,10 @@
 """Places and records: what was touched, by whom, and which other touches it meets.
 
 A *place* is a set of boxes in one stage of a shared-memory region, or in one fragment's registers. A *record* is the
-latest touch of one place by one op and one group of threads, in one mode; each has a bit. What a thread knows to be done
-is an integer of such bits, so that learning is `or`, and asking whether every conflicting touch is known is one `and`.
-Bits belong to (place, op, threads), not to iterations: a repeated touch takes its bit anew, and states stay finite.
+latest touch of one place by one op and one group of threads, in one mode; each has a bit. What a thread knows to be
+done is an integer of such bits, so that learning is `or`, and asking whether every conflicting touch is known is one
+`and`. Bits belong to (place, op, threads), not to iterations: a repeated touch takes its bit anew, and states stay
+finite.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def _without(box: Box, cover: Box) -> Iterator[Box]:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Boxes of one space. `cell` is the region's or fragment's name, `lo` to `hi` the bytes that hold them (shared memory
-    only). `lanes` gives each thread's own box where they differ. The masks hold bits of records: `reads` and `writes` at
-    places that meet this one, `covered` at places inside it."""
+    """Boxes of one space. `cell` is the region's or fragment's name, `lo` to `hi` the bytes that hold them (shared
+    memory only). `lanes` gives each thread's own box where they differ. The masks hold bits of records: `reads` and
+    `writes` at places that meet this one, `covered` at places inside it."""
 
     cell: str
     space: tuple[str, int]
@@ -104,8 +105,8 @@ class Record:
     """One touch: the op's index, its place, whether it writes, in which proxy, and by whom.
 
     `issuer` identifies the threads: a knower for synchronous touches, whoever started it for asynchronous ones, whose
-    `timeline` is set (with marks when operations of one issuer complete in order, and by group). `collective` names the kind of op
-    whose lanes always touch the same parts of equal boxes.
+    `timeline` is set (with marks when operations of one issuer complete in order, and by group). `collective` names
+    the kind of op whose lanes always touch the same parts of equal boxes.
     """
 
     op: int

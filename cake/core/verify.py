@@ -1,4 +1,5 @@
-"""The static gates: explore a program, evaluate rules over its facts, and say pass, fail or unknown for each category."""
+"""The static gates: explore a program, evaluate rules over its facts, and say pass, fail or unknown for each
+category."""
 
 from __future__ import annotations
 

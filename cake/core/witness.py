@@ -1,8 +1,8 @@
 """Witnesses: how an execution gets to where a finding shows, a step a line.
 
 A finding rests on facts. For a universal fact that exploration refuted, or an existential one that it saw, the first
-such execution is known: the choices that lead to it, and what happened there. Where a run ends with strands that wait for
-ever, the wait-for chain is the witness.
+such execution is known: the choices that lead to it, and what happened there. Where a run ends with strands that wait
+for ever, the wait-for chain is the witness.
 """
 
 from __future__ import annotations
