@@ -37,7 +37,8 @@ class Waitable:
 class MBarrier(Waitable):
     """One mbarrier: a phase ends at zero pending arrivals and zero transaction bytes (PTX ISA, "mbarrier").
 
-    Bytes may complete before they are expected: `tx` is signed. `limit` is the largest count that it can hold.
+    Bytes may complete before they are expected: `tx` is signed. `limit` is the largest count that it can hold. A copy
+    delivers its bytes in pieces of no documented size; with `pieces`, one piece ends where the count is zero.
     """
 
     name: str
@@ -45,6 +46,7 @@ class MBarrier(Waitable):
     expected: int
     agents: int
     limit: int | None
+    pieces: bool = False
     phase: int = 0
     corrupt: bool = False
     pending: int = field(init=False)
@@ -82,6 +84,10 @@ class MBarrier(Waitable):
     def complete(self, count: int) -> None:
         """An asynchronous copy has delivered `count` bytes."""
         self._intact()
+        if self.pieces and 0 < self.tx < count:
+            first, self.tx = self.tx, 0
+            count -= first
+            self._settle()
         self.tx -= count
         self._check_range()
         self._settle()

@@ -132,7 +132,9 @@ class Cta:
             if declared.kind == "mbarrier":
                 for slot in range(declared.slots):
                     shown = slot if declared.slots > 1 else None
-                    barrier = MBarrier(self._wake, declared.name, shown, declared.arrivals, self.agents, limit)
+                    barrier = MBarrier(
+                        self._wake, declared.name, shown, declared.arrivals, self.agents, limit, self.order.pieces()
+                    )
                     found[declared.at + 8 * slot] = barrier
         return found
 

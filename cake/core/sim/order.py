@@ -34,6 +34,10 @@ class Order:
         """Whether a write stays unseen by asynchronous readers until it is fenced."""
         return False
 
+    def pieces(self) -> bool:
+        """Whether a copy's bytes count in pieces, so that a phase that expects too few may end in the middle of it."""
+        return False
+
     def nudge(self, flight: Flight) -> None:
         """Let operations in flight make progress of their own accord."""
 
@@ -76,6 +80,7 @@ class RandomOrder(Order):
     """
 
     def __init__(self, seed: int) -> None:
+        self._pieces = bool(seed % 2)
         self._random = random.Random(seed)
         self._priorities: dict[int, float] | None = {} if self._random.random() < 0.5 else None
         # Copies that refill a buffer early and readers that come late expose more than the reverse.
@@ -104,6 +109,10 @@ class RandomOrder(Order):
     def hides(self) -> bool:
         """With this run's chance."""
         return self._random.random() < self._hidden
+
+    def pieces(self) -> bool:
+        """In every second run."""
+        return self._pieces
 
     def nudge(self, flight: Flight) -> None:
         """Now and then some operation takes its source or delivers its result."""
