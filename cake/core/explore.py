@@ -298,7 +298,7 @@ class _Exploration:
         written = sorted({str(cell) for _, cell, mode, _ in facts["touches"] if mode == "write" and cell in tensors})
         domain = f"all trip counts, {len(self.states)} states, {warps} warps, one CTA"
         if written:
-            domain += f"; writes to {', '.join(written)} not compared with one another"
+            domain += f"; writes to {', '.join(written)} not compared with one another, global bounds not examined"
         return domain
 
     def _coverage(self, facts: FactBase) -> None:

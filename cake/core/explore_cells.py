@@ -94,9 +94,10 @@ class Cells:
                 box[0] = (cell.start, cell.start + 1)
             else:
                 box[-1] = (cell.start, cell.start + cell.count)
+        place = self.m.memory.register_place(fragment.name, fragment.type.shape, self.strand.index, tuple(box))
         for k in self.strand.knowers:
-            self.m.touched_by[k.index].add((f"%{fragment.name}", self.strand.index, True))
-        return self.m.memory.register_place(fragment.name, self.strand.index, tuple(box))
+            self.m.touched_by[k.index].add((*place.space, True))
+        return place
 
     def fragment(self, cell: Expr) -> int:
         """The bit of the fragment that `cell` is or is part of."""

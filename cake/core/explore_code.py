@@ -89,7 +89,7 @@ class Compiler:
     # --------------------------------------------------------------------------------------------------- statements
 
     def _block(self, stmts: Sequence[Stmt], prefix: str, base: int, context: Context) -> Context:
-        for i, stmt in enumerate(stmts):
+        for i, stmt in enumerate(stmts) if context.mask else ():  # what no thread executes does nothing
             context = self._statement(stmt, f"{prefix}{base + i}", context)
         return context
 
@@ -254,14 +254,13 @@ class Compiler:
         if stmt.out is not None and isinstance(stmt.out.type, FragmentType):
             writes.append(stmt.out)
         reads += [e.cell for e in events if isinstance(e, Read) and isinstance(e.cell, Var | Part)]
-        if site.execs:
-            if reads:
-                self._touch_registers(site, reads, [])
-            scope = next((e.scope for e in events if isinstance(e, Collective)), "")
-            for event in events:
-                self._event(event, site, stmt.op.opname if scope else "")
-            if writes:
-                self._touch_registers(site, [], writes)
+        if reads:
+            self._touch_registers(site, reads, [])
+        scope = next((e.scope for e in events if isinstance(e, Collective)), "")
+        for event in events:
+            self._event(event, site, stmt.op.opname if scope else "")
+        if writes:
+            self._touch_registers(site, [], writes)
         if stmt.out is not None:
             return replace(context, scope={**context.scope, stmt.out.name: None})
         return context

@@ -107,7 +107,7 @@ def _check_passed(m: Machine, waiter: Waiter, st: State, index: int) -> None:
     known = slot.pending | slot.complete | slot.control
     if behind >= usual or any(bit & ~known for bit in waiter.bits[index]):
         name = m.strands[waiter.strand].name
-        for path in waiter.paths:
+        for path in sorted(waiter.paths):
             text = f"a phase of {barrier.name} may complete before {name} has passed {path} for the one before it"
             m.refute("lasting", (path, barrier.name), st, text)
     st.gaps[at] = (min(behind + 1, 4), usual)

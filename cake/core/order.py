@@ -154,12 +154,14 @@ class Memory:
             self._introduce(key, place)
         return place
 
-    def register_place(self, cell: str, strand: int, box: Box) -> Place:
-        """The place of `box` (element ranges) in fragment `cell` of strand number `strand`."""
-        key = ("", cell, strand, box)
+    def register_place(self, cell: str, shape: tuple[int, ...], strand: int, box: Box) -> Place:
+        """The place of `box` (element ranges) in fragment `cell` of strand number `strand`. Scopes may declare a name
+        with several shapes: those are fragments of their own."""
+        space = (f"%{cell}{shape}", strand)
+        key = (*space, box)
         place = self._places.get(key)
         if place is None:
-            place = Place(cell, (f"%{cell}", strand), (box,), 0, 0, 0, False, None)
+            place = Place(cell, space, (box,), 0, 0, 0, False, None)
             self._introduce(key, place)
         return place
 
