@@ -302,7 +302,7 @@ _ASYNC = (
     ),
     _relation(
         "fences(Op:op, Proxy:symbol)",
-        "Op orders the executing threads' accesses before later ones of Proxy.",
+        "Op orders the executing threads' accesses before later ones of the proxy, or timeline, Proxy.",
     ),
 )
 
