@@ -220,6 +220,50 @@ def agreement(logs: tuple[Path, ...], as_json: bool) -> None:
             )
 
 
+@corpus.command(
+    examples={"cake corpus recall corpus/failures": "every program that ran on a GPU, through `cake check`"}
+)
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--misses", is_flag=True, help="List the programs that fail on the GPU and pass here, and the alarms.")
+@json_option
+def recall(log: Path, misses: bool, as_json: bool) -> None:
+    """Check every program of LOG whose fate on a GPU is known, and count what the verifier flags, leaves open, passes.
+
+    A failing program that passes is a miss. A program that ran right and is flagged is an alarm: a false one, or a true
+    one of an order of effects that the GPU did not take.
+    """
+    from cake.core.evidence import OUTCOMES, read_log
+    from cake.core.recall import SAID, measure
+
+    read = read_log(log)
+    programs = {r.program for r in read.records if r.origin.labeller == "gpu"}
+    if not programs:
+        raise CakeError(f"{log} has no record of a GPU run")
+    with progress("checking", len(programs)) as step:
+        found = measure(read, step=step)
+    if as_json:
+        print_json({"cases": plain(found.cases), "median_seconds": found.median_seconds})
+        return
+    devices = ", ".join(sorted({r.device for r in read.records if r.device and r.origin.labeller == "gpu"}))
+    click.echo(
+        f"{plural(len(found.cases), 'program')} that ran on {devices}; a check takes {_ms(found.median_seconds)}"
+    )
+    rows = [
+        (o, *(str(found.count(s, outcome=o)) for s in SAID))
+        for o in OUTCOMES
+        if any(c.outcome == o for c in found.cases)
+    ]
+    rows.append(("fails, in all", *(str(found.count(s, failing=True)) for s in SAID)))
+    click.echo(table(("on the GPU", *SAID), rows))
+    for word, cases in (("missed", found.missed), ("alarm", found.alarms)) if misses else ():
+        for c in cases:
+            click.echo(f"{word} {c.program[:12]} {c.kernel} {c.path} {c.detail}: {c.outcome} {' '.join(c.codes)}")
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms (median)"
+
+
 def _kernels(repo: Path | None) -> tuple[CorpusKernel, ...]:
     from cake.core.corpus import load_corpus
 

@@ -13,6 +13,9 @@ import pytest
 
 from cake.cli.app import run
 from cake.core.errors import Exit
+from cake.core.evidence import EvidenceWriter, Origin, Record
+from cake.core.printer import print_program
+from cake.core.programs import text_hash
 from cake.core.reader import read_program
 
 Capture = pytest.CaptureFixture[str]
@@ -280,6 +283,27 @@ def test_corpus_mutate_without_labels(small: str, tmp_path: Path, capsys: Captur
     assert files[0].read_bytes() == files[1].read_bytes()
     assert len({r["program"] for r in rows}) == 6
     assert all(read_program(r["text"]).name == r["kernel"] for r in rows)
+
+
+def test_recall_counts_what_is_missed(tmp_path: Path, capsys: Capture) -> None:
+    """Programs that ran on a GPU are checked: one that hangs is flagged, one that ran right passes; labels of the
+    simulator do not count."""
+    programs = {"ok": print_program(read_program(ADD)), "hang": ADD.replace("arrivals=64", "arrivals=96")}
+    with EvidenceWriter(tmp_path / "records.jsonl") as writer:
+        for labeller in ("gpu", "simulator"):
+            for outcome, text in programs.items():
+                stage = "run" if labeller == "gpu" else "simulate"
+                record = Record(
+                    text_hash(text), outcome, stage, "add", device=labeller, origin=Origin(labeller=labeller)
+                )
+                writer.append(record, text)
+
+    found = document(capsys, "corpus", "recall", str(tmp_path))
+
+    assert sorted((c["outcome"], c["said"], c["codes"]) for c in found["cases"]) == [
+        ("hang", "flagged", ["SYN002"]),
+        ("ok", "passed", []),
+    ]
 
 
 def test_a_log_with_bad_lines_loses_nothing_else(small: str, tmp_path: Path, capsys: Capture) -> None:
