@@ -293,7 +293,8 @@ _ASYNC = (
     ),
     _relation(
         "retired(Start:op, Ends:symbol)",
-        "Whenever the issuer of Start ends its role, it knows that Start's sources or results (Ends) are done; Start completes by group.",
+        "Whenever the issuer of Start ends its role, it knows that Start's sources or results (Ends) are done; Start"
+        " completes by group.",
     ),
     _relation(
         "register_fenced(Start:op)",
