@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint types contracts pytest format docs clean
+.PHONY: help demo test lint types contracts pytest format docs numbers clean
 
 help: ## say what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ format: $(VENV)/.test ## rewrite files in the house format
 
 docs: $(VENV)/.test ## regenerate docs/reference from the registry
 	@$(BIN)/python -m cake.cli.reference
+
+numbers: $(VENV)/.test ## measure and write docs/numbers.md (two minutes)
+	@$(BIN)/python -m cake.cli.numbers
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
