@@ -49,8 +49,12 @@ DOMAIN: Final[Mapping[str, tuple[str, ...]]] = {
 #: Prices, in rough proportion to what a reader has to take in. Structure is cheap, words are dearer, an instruction's
 #: or operand's name is dearer still, and a bare number is the last resort.
 ATOM, GLOBAL, NOT, TALLY = 4, 6, 5, 8
-EQUAL, UNEQUAL, LESS, DISTINCT = 2, 2, 3, 3
-WORD, NAME, KIND, NUMBER = 2, 5, 8, 6
+EQUAL, UNEQUAL, LESS, DISTINCT = 2, 3, 4, 3
+WORD, NAME, KIND, NUMBER = 4, 5, 8, 6
+#: What a `_` costs in the negation of a relation that holds unless refuted: "of nothing is it certain that" is vague.
+BLANK: Final = 4
+#: What a comparison costs less when both sides belong to one tuple: it says one thing about one thing.
+WITHIN: Final = 1
 
 #: Bounds that keep the bottom clause readable for the solver. Breadth-first order decides what is kept.
 MAX_OPS: Final = 14
@@ -249,11 +253,12 @@ class _Builder:
                 return
             assert isinstance(one.value, int)
             assert isinstance(two.value, int)
+            within = WITHIN if one.atom == two.atom != -1 else 0
             if one.value == two.value:
-                self.add(Compare("=", left, right), EQUAL)
+                self.add(Compare("=", left, right), EQUAL - within)
             else:
-                self.add(Compare("!=", left, right), UNEQUAL)
-                self.add(Compare("<", *((left, right) if one.value < two.value else (right, left))), LESS)
+                self.add(Compare("!=", left, right), UNEQUAL - within)
+                self.add(Compare("<", *((left, right) if one.value < two.value else (right, left))), LESS - within)
         elif one.column.name == two.column.name and one.column.name not in ("Var", "Field"):
             if one.value == two.value:
                 self.add(Compare("=", left, right), EQUAL if one.column.type == "name" else LESS)
@@ -274,8 +279,9 @@ class _Builder:
                     if not isinstance(t, Wildcard)
                 )
                 if not self.example.matching(relation.name, tuple(columns), values):
-                    blanks = sum(isinstance(body[i], Wildcard) for i in objects(relation)) * (relation.name in DOMAIN)
-                    cost = NOT + sum(isinstance(t, Constant) for t in body) * WORD + blanks * LESS
+                    blanks = sum(isinstance(body[i], Wildcard) for i in objects(relation))
+                    vague = blanks * BLANK if relation.complete_when == "always" else 0
+                    cost = NOT + sum(isinstance(t, Constant) for t in body) * WORD + vague
                     self.add(Not(Atom(relation.name, body)), cost)
 
     def _pairs(self) -> set[tuple[str, str]]:

@@ -18,6 +18,7 @@ from distill.oracle import ORDERS, Problem, judge, reference
 from distill.pair import Pair, pair
 from distill.reduce import reduce_pair
 from distill.repair import touched
+from distill.scale import scaled
 from distill.survey import Case, Group
 from distill.teach import Lesson, flagged_members, learn
 
@@ -35,6 +36,7 @@ class Study:
     members are flagged by a clause learnt without them; `explains` which members the clause flags."""
 
     group: Group
+    studied: Case
     problem: Problem
     bad: str
     good: str
@@ -56,11 +58,13 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What every study shares: programs that pass (text by hash), and scalars by kernel."""
+    """What every study shares: programs that pass and good parents (text by hash), scalars by kernel, and the smallest
+    configurations by kernel, as text."""
 
     passing: Mapping[str, str]
     parents: Mapping[str, str]
     scalars: Mapping[str, Mapping[str, float]]
+    small: Mapping[str, tuple[str, ...]]
 
 
 def study(group: Group, known: Known, lab: Lab) -> Study | str:
@@ -87,7 +91,28 @@ def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem] | str:
     judgement = lab.label(bad, problem, right)
     if not judgement.like(failure.outcome):
         return f"the simulator says {judgement.outcome}, the log {failure.outcome}"
+    if not _tells(pair(bad, good), lab):
+        return "no fact tells it from the program that it was made from"
+    silent = not any(lab.flags(bad).values())
+    small = [lab.read(text) for text in known.small.get(failure.kernel, ())]
+    for less_bad, less_good in scaled(small, bad, good):
+        less_right = lab.right(less_good, problem)
+        if less_right is None or not lab.label(less_bad, problem, less_right).like(failure.outcome):
+            continue
+        if silent and any(lab.flags(less_bad).values()):
+            continue
+        return pair(less_bad, less_good), problem
     return pair(bad, good), problem
+
+
+def _tells(p: Pair, lab: Lab) -> bool:
+    """Whether any clause tells the failing program from its repair: if none does here, none will after a reduction."""
+    found = touched(p)
+    heads = (*found.direct, *found.near)
+    target, good = lab.example(p.bad, frozenset(heads)), lab.example(p.good)
+    return (
+        target is not None and good is not None and learn(target, heads, (), [good], {}, lambda n: None, 0).alive != ()
+    )
 
 
 def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple[Pair, Problem, tuple[str, ...], int]:
@@ -149,10 +174,13 @@ def _learnt(
         judgement = lab.label(made[name][1], problem, right)
         return True if judgement.passes else False if judgement.fails else None
 
-    lesson = learn(target, heads, members[:MAX_MEMBERS], negatives, around, ask)
-    if lesson.clause is None and members and not lesson.alive:
-        # No clause covers all members: what they share in their facts is not one cause. Learn from the one alone.
-        lesson = learn(target, heads, (), negatives, around, ask)
+    lesson = learn(target, heads, members[:MAX_MEMBERS], negatives, around, ask, alike=members)
+    if members:
+        # What the members share may be a symptom. A shorter clause for the one alone names a cause; the members that it
+        # does not explain are studied by themselves.
+        single = learn(target, heads, (), negatives, around, ask, alike=members)
+        if single.clause and (lesson.clause is None or single.clause.cost < lesson.clause.cost):
+            lesson = single
     asked = tuple((made[q.program][0], q.program, _answer(q.passes)) for q in lesson.asked)
     passing = tuple(print_program(made[q.program][1]) for q in lesson.asked if q.passes)
     explained = tuple(flagged_members(lesson.clause, members)) if lesson.clause else ()
@@ -160,7 +188,7 @@ def _learnt(
     held = _held_out(lesson, target, heads, members, [*negatives, *counter]) if lesson.clause else ()
     generated = tuple(print_program(made[n][1]) for n in sorted(around))
     return Study(
-        group, problem, print_program(p.bad), print_program(p.good), heads, steps, questions, asked, lesson, held,
+        group, case, problem, print_program(p.bad), print_program(p.good), heads, steps, questions, asked, lesson, held,
         explained, passing, generated,
     )  # fmt: skip
 

@@ -59,9 +59,11 @@ def learn(
     pool: Mapping[str, Example],
     ask: Ask,
     budget: int = MAX_ASKED,
+    alike: Sequence[Example] = (),
 ) -> Lesson:
     """The shortest clause that flags `target` at one of `heads` (in order of preference), and each of `positives`, and
-    none of `negatives`. `pool` holds unlabelled programs by name; `ask` labels one (True: it passes)."""
+    none of `negatives`. `pool` holds unlabelled programs by name; `ask` labels one (True: it passes). Of clauses that
+    are equally short, the one that explains most of the failures `alike` is taken."""
     passing = list(negatives)
     asked: list[Question] = []
     known: set[str] = set()
@@ -71,10 +73,10 @@ def learn(
             return Lesson(None, (), tuple(asked), demands, reason)
         question = _question(alive, pool, known)
         if question is None:
-            return Lesson(_best(alive, pool), alive, tuple(asked), demands)
+            return Lesson(_best(alive, pool, alike), alive, tuple(asked), demands)
         if len(asked) >= budget:
             if _split(alive, pool, known) is None:
-                return Lesson(_best(alive, pool), alive, tuple(asked), demands)
+                return Lesson(_best(alive, pool, alike), alive, tuple(asked), demands)
             return Lesson(None, alive, tuple(asked), demands, f"{len(alive)} clauses are left after {budget} questions")
         name, flagged = question
         known.add(name)
@@ -131,11 +133,13 @@ def _question(alive: Sequence[Candidate], pool: Mapping[str, Example], known: se
     return None
 
 
-def _best(alive: Sequence[Candidate], pool: Mapping[str, Example]) -> Candidate:
-    """Of clauses that say the same of every program, the one that points at the fewest ops; then the least as text."""
+def _best(alive: Sequence[Candidate], pool: Mapping[str, Example], alike: Sequence[Example]) -> Candidate:
+    """Of equally short clauses, the one that explains most; then, since they say the same of every program, the one
+    that points at the fewest ops; then the least as text."""
 
-    def key(c: Candidate) -> tuple[int, tuple[int, int, str]]:
-        return sum(len(list(fires(c.body, e, c.head))) for e in pool.values()), c.sort_key()
+    def key(c: Candidate) -> tuple[int, int, tuple[int, int, int, str]]:
+        explained = sum(flagged_members(c, alike))
+        return -explained, sum(len(list(fires(c.body, e, c.head))) for e in pool.values()), c.sort_key()
 
     return min(alive, key=key)
 
