@@ -119,7 +119,8 @@ def check(
             click.echo(github(item))
     else:
         _text(path, located, results, rules)
-    if not results or any(g.verdict is not Verdict.PASS for r in results for g in r.gates):
+    refused = any(item.finding.code == ILL_FORMED for item in located)
+    if refused or any(g.verdict is not Verdict.PASS for r in results for g in r.gates):
         raise click.exceptions.Exit(Exit.FINDINGS)
 
 
@@ -128,29 +129,38 @@ def examine(
 ) -> tuple[list[Located], list[Result], list[Rule]]:
     """Check every chosen configuration of `path`: the merged findings, a result for each, and the rules that ran.
 
-    A program that cannot be built gives one finding and no result.
+    A configuration that cannot be built gives one finding and no result.
     """
     from cake.cli.programs import read_text, subjects
     from cake.core.registry import rules as all_rules
 
     chosen = select_rules(list(all_rules().values()), select, ignore)
     sources: dict[str, list[str]] = {}
-    try:
-        programs = subjects(path, config)
-    except IRError as error:
+
+    def refused(error: IRError, config: str = "") -> Located:
         file = error.span.file if error.span.line else str(path)
-        if Path(file).is_file():
+        if file not in sources and Path(file).is_file():
             sources[file] = read_text(Path(file)).splitlines()
-        return [locate(ill_formed(error), file, sources)], [], chosen
+        return locate(ill_formed(error), file, sources, config)
+
+    try:
+        found = subjects(path, config)
+    except IRError as error:
+        return [refused(error)], [], chosen
     from cake.core.verify import check as verify
 
     located: list[Located] = []
     results: list[Result] = []
-    for subject in programs:
+    for subject in found:
         file = str(subject.file)
         sources.setdefault(file, read_text(subject.file).splitlines())
+        try:
+            program = subject.program
+        except IRError as error:
+            located.append(refused(error, subject.config))
+            continue
         start = time.perf_counter()
-        checked = verify(subject.program, chosen)
+        checked = verify(program, chosen)
         seconds = time.perf_counter() - start
         results.append(Result(subject.label, subject.config, checked.gates, checked.analysis.domain, seconds))
         located += [locate(f, file, sources, subject.config) for f in checked.findings]
@@ -186,7 +196,7 @@ def _text(path: Path, located: list[Located], results: list[Result], rules: list
     for item in located:
         write_text(item, len(results))
     if not results:
-        click.echo(f"{path} could not be read as a schedule, so no category was examined")
+        click.echo(f"{path}: no program could be built, so no category was examined")
         return
     header = ("configuration", *STATIC_CATEGORIES, "ms")
     rows = [(r.config or r.label, *(verdict(g.verdict) for g in r.gates), f"{1000 * r.seconds:.0f}") for r in results]

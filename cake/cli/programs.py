@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -13,16 +15,21 @@ from cake.core.ir import Program
 MAX_SOURCE_BYTES: Final = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """One program to work on: `config` names the configuration ("" for a `.cake` file, which is one already), `file`
-    holds its source, `folder` is where a schedule's configs.toml and contract.toml may lie."""
+    holds its source, `folder` is where a schedule's configs.toml and contract.toml may lie. `build` reads it."""
 
     name: str
     config: str
-    program: Program
     file: Path
+    build: Callable[[], Program] = field(repr=False)
     folder: Path | None = None
+
+    @cached_property
+    def program(self) -> Program:
+        """The program, built when first asked for. Raises IRError."""
+        return self.build()
 
     @property
     def label(self) -> str:
@@ -55,7 +62,8 @@ def read_text(path: Path) -> str:
 def subjects(path: Path, config: str = "all") -> list[Subject]:
     """The programs that `path` and `--config` name, in the order of configs.toml.
 
-    Raises CakeError for a path or a configuration that does not exist, IRError for a program that cannot be built.
+    Raises CakeError for a path or a configuration that does not exist, IRError for a file that holds no schedule. A
+    configuration that cannot be built raises when its program is asked for.
     """
     from cake.core.corpus import read_configs
     from cake.core.reader import read_program
@@ -65,10 +73,10 @@ def subjects(path: Path, config: str = "all") -> list[Subject]:
     if path.is_dir() and not source.is_file():
         raise CakeError(f"{path} has no schedule.py; a kernel folder holds schedule.py and configs.toml")
     if source.suffix == ".cake":
-        program = read_program(read_text(source), file=str(source))
         if config not in ("all", ""):
             raise CakeError(f"{source} is one configuration already: --config needs a schedule.py or a kernel folder")
-        return [Subject(program.name, "", program, source)]
+        program = read_program(read_text(source), file=str(source))
+        return [Subject(program.name, "", source, lambda: program)]
     if source.suffix != ".py":
         raise CakeError(f"{path} is neither a .cake file, a schedule.py nor a kernel folder")
     read_text(source)
@@ -78,7 +86,10 @@ def subjects(path: Path, config: str = "all") -> list[Subject]:
     chosen = known if config == "all" else {config: known[config]} if config in known else None
     if chosen is None:
         raise CakeError(f"{kernel.name} has no configuration {config!r}; it has {', '.join(known)}")
-    return [Subject(kernel.name, n, kernel.configure(**values), source, source.parent) for n, values in chosen.items()]
+    return [
+        Subject(kernel.name, name, source, partial(kernel.configure, **values), source.parent)
+        for name, values in chosen.items()
+    ]
 
 
 def shape_option(text: str | None) -> dict[str, int]:

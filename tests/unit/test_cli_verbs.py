@@ -147,6 +147,21 @@ def test_check_finds_what_is_not(tmp_path: Path, capsys: Capture) -> None:
     assert json.loads(outputs["sarif"])["runs"][0]["results"][0]["ruleId"] == "SYN002"
 
 
+def test_one_bad_configuration_hides_no_other(small: str, capsys: Capture) -> None:
+    """A configuration that cannot be built is a finding that names it; the others are examined all the same."""
+    folder = Path(small) / "corpus" / "kernels" / "add"
+    schedule = (folder / "schedule.py").read_text()
+    (folder / "schedule.py").write_text(
+        schedule.replace("64]):", "64], *, WARPS=2):").replace("warps=2", "warps=WARPS")
+    )
+    (folder / "configs.toml").write_text("[good]\nWARPS = 2\n[bad]\nWARPS = 64\n")
+
+    found = document(capsys, "check", str(folder), code=Exit.FINDINGS)
+
+    assert [(f["code"], f["configs"]) for f in found["findings"]] == [("IR", ["bad"])]
+    assert [c["config"] for c in found["configurations"]] == ["good"]
+
+
 def test_check_selects_rules(tmp_path: Path, capsys: Capture) -> None:
     """`--select` and `--ignore` take the starts of codes; one that fits no rule is a usage error."""
     assert all(c.startswith("TMA") for c in document(capsys, "check", NORM, "--select", "tma")["rules"])
