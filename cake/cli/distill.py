@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from cake.cli.app import Group
-from cake.cli.output import json_option, plain, print_json, progress, repo_option, style, table
+from cake.cli.findings import display
+from cake.cli.output import json_option, plain, plural, print_json, progress, repo_option, style, table
 from cake.cli.programs import cake_repo
+
+if TYPE_CHECKING:
+    from distill.pipeline import RunReport
 
 
 @click.group(
@@ -52,9 +57,36 @@ def run(log: Path, dry_run: bool, max_open: int, repo: Path | None, as_json: boo
         _text(report)
 
 
-def _text(report: Any) -> None:
-    rows = [(r.cluster, str(r.failures), r.rule, r.gates, style(r.branch, bold=True)) for r in report.rows]
-    click.echo(table(("cluster", "failures", "rule", "gates", "branch"), rows))
+def _text(report: RunReport) -> None:
+    """The table of proposals, then what shipped rules explain, then what is left and why."""
+    skipped = sum(report.skipped.values())
+    unread = f", {plural(skipped, 'line')} skipped" if skipped else ""
+    failures = sum(n for outcome, n in report.outcomes.items() if outcome != "ok")
+    click.echo(f"{plural(report.records, 'record')}, {failures} of them failures{unread}")
+    for reason, n in report.skipped.items():
+        click.echo(f"  {style('skipped', fg='yellow')} {n}: {reason}")
+    proposals = [r for r in report.rows if r.gates]
+    known = [r for r in report.rows if r.rule and not r.gates]
+    left = [r for r in report.rows if not r.rule]
+    if proposals:
+        click.echo(f"\n{style('Proposals', bold=True)}")
+        header = ("cluster", "failures", "rule", "gates", "branch", "")
+        cells = [(r.cluster, str(r.failures), r.rule, r.gates, style(r.branch, fg="green"), r.note) for r in proposals]
+        click.echo(table(header, cells))
+    for title, rows, key in (
+        ("Explained already", known, lambda r: r.rule),
+        ("Not explained", left, lambda r: r.note),
+    ):
+        if rows:
+            counts: Counter[str] = Counter()
+            for r in rows:
+                counts[key(r)] += r.failures
+            click.echo(f"\n{style(title, bold=True)}")
+            click.echo(table(("failures", ""), [(str(n), what) for what, n in counts.most_common()]))
+    new = plural(report.proposed, "new or rebuilt proposal") if report.proposed else "nothing new to propose"
+    click.echo(
+        f"\n{new}; read them with `cake proposals list` and `cake proposals show`, work is in {display(report.work)}"
+    )
 
 
 COMMANDS: Final = {"distill": distill}
