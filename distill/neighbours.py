@@ -1,8 +1,9 @@
 """Near misses: unlabelled programs one or two edits from a failing program or its repair.
 
 Counterfactuals beat volume: what separates two explanations of a failure is rarely in a log, but often one edit away.
-Only programs whose exploration closes and that no shipped rule flags are kept: of the others, a pass in the simulator
-says little.
+The simulator sees some schedules of one problem, exploration sees all of them. So a program counts only if exploration
+closes, no shipped rule flags it, and nothing that holds of the repair is refuted: of others, a pass says little. It is
+made from the whole pair, not from the reduced one: what was reduced away may be what would have shown a fault.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from distill.join import Example
 from distill.lab import Lab
 from distill.pair import Pair
 from distill.repair import touched
+from distill.saturate import irregular
 
 #: Programs explored around one pair, and edits that are combined two by two.
-MAX_NEIGHBOURS: Final = 220
-MAX_COMBINED: Final = 10
+MAX_NEIGHBOURS: Final = 96
+MAX_COMBINED: Final = 4
 
 
 def neighbours(p: Pair) -> Iterator[tuple[str, Program]]:
@@ -44,9 +46,11 @@ def pool(p: Pair, lab: Lab, limit: int = MAX_NEIGHBOURS) -> tuple[dict[str, Exam
     """The facts of the usable ones among the first `limit` neighbours, by hash; and how each was made, with it."""
     facts: dict[str, Example] = {}
     made: dict[str, tuple[str, Program]] = {}
+    good = lab.example(p.good)
+    baseline = irregular(good) if good is not None else frozenset()
     for how, program in islice(neighbours(p), limit):
         example = lab.example(program)
-        if example is None or not lab.clean(program):
+        if example is None or not lab.clean(program) or irregular(example) - baseline:
             continue
         name = text_hash(print_program(program))
         facts[name], made[name] = example, (how, program)

@@ -311,6 +311,21 @@ class _Builder:
                     yield (*body[:i], Constant(word), *body[i + 1 :])
 
 
+def irregular(example: Example) -> frozenset[str]:
+    """Relations that hold unless refuted, and are refuted somewhere in their domain; and those that hold only of what a
+    sound program rarely does. A good program that loses parts must not gain any of these."""
+    found = {name for name in ("reads_unwritten", "supersedes", "outside") if example.tuples(name)}
+    for name, domain in DOMAIN.items():
+        if RELATIONS[name].complete_when != "always":
+            continue
+        width = len(objects(RELATIONS[name]))
+        held = {t[:width] for t in example.tuples(name)}
+        asked = {t[:width] for r in domain for t in example.tuples(r) if len(objects(RELATIONS[r])) >= width}
+        if asked - held:
+            found.add(name)
+    return frozenset(found)
+
+
 def _is_detail(relation: Relation, depth: int) -> bool:
     """Operand-level tuples (one object and several values: constants, flags, extents) matter for the op itself only."""
     return depth > 0 and len(objects(relation)) == 1 and relation.columns[0].type == "op" and relation.arity >= 3

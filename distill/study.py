@@ -18,6 +18,7 @@ from distill.oracle import ORDERS, Problem, judge, reference
 from distill.pair import Pair, pair
 from distill.reduce import reduce_pair
 from distill.repair import touched
+from distill.saturate import irregular
 from distill.scale import scaled
 from distill.survey import Case, Group
 from distill.teach import Lesson, flagged_members, learn
@@ -76,9 +77,21 @@ def study(group: Group, known: Known, lab: Lab) -> Study | str:
             reason = started
             continue
         start, problem = started
-        reduced, problem, steps, questions = _reduced(start, problem, case.failure, lab)
-        return _learnt(group, case, reduced, problem, steps, questions, known, lab)
+        reduced, less, steps, questions = _reduced(start, problem, case.failure, lab)
+        return _learnt(group, case, _Setting(start, problem, reduced, less, steps, questions), known, lab)
     return reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """The pair as it came, with its problem, and reduced, with the reduced problem and how it got there."""
+
+    start: Pair
+    problem: Problem
+    reduced: Pair
+    less: Problem
+    steps: tuple[str, ...]
+    questions: int
 
 
 def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem] | str:
@@ -118,6 +131,8 @@ def _tells(p: Pair, lab: Lab) -> bool:
 def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple[Pair, Problem, tuple[str, ...], int]:
     """The reduced pair, with smaller extents where they show the failure as well."""
     strict = lab.clean(start.good)
+    whole = lab.example(start.good)
+    baseline = irregular(whole) if whole is not None else frozenset()
     silent = not any(lab.flags(start.bad).values())
 
     telling = (_order(start, problem, lab),)
@@ -129,7 +144,8 @@ def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple
             return False
         if lab.right(p.good, at) != quick:
             return False
-        if strict and not lab.clean(p.good):
+        good = lab.example(p.good)
+        if good is None or (strict and not lab.clean(p.good)) or irregular(good) - baseline:
             return False
         return not (silent and any(lab.flags(p.bad).values()))
 
@@ -156,22 +172,19 @@ def _order(start: Pair, problem: Problem, lab: Lab) -> tuple[OrderName, int]:
     return next(order for order in ORDERS if order == found)
 
 
-def _learnt(
-    group: Group, case: Case, p: Pair, problem: Problem, steps: tuple[str, ...], questions: int, known: Known, lab: Lab
-) -> Study | str:
-    found = touched(p)
+def _learnt(group: Group, case: Case, at: _Setting, known: Known, lab: Lab) -> Study | str:
+    p, found = at.reduced, touched(at.reduced)
     heads = (*found.direct, *found.near)
-    target = lab.example(p.bad, frozenset(heads))
-    good = lab.example(p.good)
-    right = lab.right(p.good, problem)
+    target, good = lab.example(p.bad, frozenset(heads)), lab.example(p.good)
+    right = lab.right(at.start.good, at.problem)
     if target is None or good is None or right is None:
         return "the reduced pair has no facts"
     members = _members(group, case, lab)
     negatives = [good, *_passing(known, lab)]
-    around, made = pool(p, lab)
+    around, made = pool(at.start, lab)
 
     def ask(name: str) -> bool | None:
-        judgement = lab.label(made[name][1], problem, right)
+        judgement = lab.label(made[name][1], at.problem, right)
         return True if judgement.passes else False if judgement.fails else None
 
     lesson = learn(target, heads, members[:MAX_MEMBERS], negatives, around, ask, alike=members)
@@ -188,8 +201,8 @@ def _learnt(
     held = _held_out(lesson, target, heads, members, [*negatives, *counter]) if lesson.clause else ()
     generated = tuple(print_program(made[n][1]) for n in sorted(around))
     return Study(
-        group, case, problem, print_program(p.bad), print_program(p.good), heads, steps, questions, asked, lesson, held,
-        explained, passing, generated,
+        group, case, at.less, print_program(p.bad), print_program(p.good), heads, at.steps, at.questions, asked, lesson,
+        held, explained, passing, generated,
     )  # fmt: skip
 
 

@@ -73,10 +73,10 @@ def learn(
             return Lesson(None, (), tuple(asked), demands, reason)
         question = _question(alive, pool, known)
         if question is None:
-            return Lesson(_best(alive, pool, alike), alive, tuple(asked), demands)
+            return Lesson(_best(alive, alike), alive, tuple(asked), demands)
         if len(asked) >= budget:
             if _split(alive, pool, known) is None:
-                return Lesson(_best(alive, pool, alike), alive, tuple(asked), demands)
+                return Lesson(_best(alive, alike), alive, tuple(asked), demands)
             return Lesson(None, alive, tuple(asked), demands, f"{len(alive)} clauses are left after {budget} questions")
         name, flagged = question
         known.add(name)
@@ -133,15 +133,10 @@ def _question(alive: Sequence[Candidate], pool: Mapping[str, Example], known: se
     return None
 
 
-def _best(alive: Sequence[Candidate], pool: Mapping[str, Example], alike: Sequence[Example]) -> Candidate:
-    """Of equally short clauses, the one that explains most; then, since they say the same of every program, the one
-    that points at the fewest ops; then the least as text."""
-
-    def key(c: Candidate) -> tuple[int, int, tuple[int, int, int, str]]:
-        explained = sum(flagged_members(c, alike))
-        return -explained, sum(len(list(fires(c.body, e, c.head))) for e in pool.values()), c.sort_key()
-
-    return min(alive, key=key)
+def _best(alive: Sequence[Candidate], alike: Sequence[Example]) -> Candidate:
+    """Of equally short clauses that say the same of every program at hand, the one that explains most failures; then
+    the canonical least."""
+    return min(alive, key=lambda c: (-sum(flagged_members(c, alike)), c.sort_key()))
 
 
 def flagged_members(clause: Candidate, members: Sequence[Example]) -> tuple[bool, ...]:
