@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cake.core.clauses import evaluate
-from cake.core.explore import Analysis, analyse
+from cake.core.explore import AFTERWARDS, Analysis, analyse
 from cake.core.ir import IRError, Program
 from cake.core.printer import print_program
 from cake.core.programs import text_hash
@@ -28,6 +28,7 @@ class Lab:
     rules: tuple[Rule, ...]
     _facts: dict[str, Example | None] = field(default_factory=dict)
     _closed: dict[str, bool] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)
     _right: dict[tuple[str, str], Right | None] = field(default_factory=dict)
     _labels: dict[tuple[str, str, str], Judgement] = field(default_factory=dict)
     _flags: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
@@ -57,9 +58,21 @@ class Lab:
             return found
         return Example(name, found.facts, found.complete, heads)
 
-    def _explored(self, program: Program) -> Analysis | None:
+    def usable(self, program: Program) -> Example | None:
+        """The program's facts when its exploration closes. It is given up as soon as it cannot, which is cheaper."""
+        name = self.name(program)
+        if name not in self._facts and name not in self._open:
+            analysis = self._explored(program, afterwards=0)
+            if analysis is None or not analysis.closed:
+                self._open.add(name)
+            else:
+                self._closed[name] = True
+                self._facts[name] = Example(name, _frozen(analysis.facts), analysis.complete)
+        return self._facts[name] if self._closed.get(name) else None
+
+    def _explored(self, program: Program, afterwards: int = AFTERWARDS) -> Analysis | None:
         try:
-            return analyse(program, targets().get(program.target), budget=STATES)
+            return analyse(program, targets().get(program.target), budget=STATES, afterwards=afterwards)
         except (IRError, ValueError, KeyError, ArithmeticError, RecursionError):
             return None
 
@@ -84,7 +97,7 @@ class Lab:
 
     def clean(self, program: Program) -> bool:
         """Whether exploration closed and every shipped rule was decided and silent."""
-        return self.closed(program) and not self.flags(program)
+        return self.usable(program) is not None and not self.flags(program)
 
     def right(self, program: Program, problem: Problem) -> Right | None:
         """What a right program gives, or None when it is not right by itself (see `distill.oracle.reference`)."""

@@ -49,7 +49,7 @@ def pool(p: Pair, lab: Lab, limit: int = MAX_NEIGHBOURS) -> tuple[dict[str, Exam
     good = lab.example(p.good)
     baseline = irregular(good) if good is not None else frozenset()
     for how, program in islice(neighbours(p), limit):
-        example = lab.example(program)
+        example = lab.usable(program)
         if example is None or not lab.clean(program) or irregular(example) - baseline:
             continue
         name = text_hash(print_program(program))

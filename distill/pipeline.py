@@ -2,9 +2,10 @@
 
     ingest -> cluster -> survey -> (reduce -> near misses -> learn) -> gate -> render -> propose
 
-Each stage is pure and leaves its artefact under `.cake/distill/<run>/`, so that a reviewer sees why and a killed run goes
-on where it was. The same log on the same base commit gives the same branches, commit for commit: groups are studied in
-waves of a fixed size, and what a wave gives is taken in the order of the groups, whichever process was done first.
+Each stage is pure and leaves its artefact under `.cake/distill/<run>/`, so that a reviewer sees why and a killed run
+goes on where it was. The same log on the same base commit gives the same branches, commit for commit: groups are
+studied in waves of a fixed size, and what a wave gives is taken in the order of the groups, whichever process was done
+first.
 """
 
 from __future__ import annotations
@@ -42,18 +43,42 @@ from distill.proposals import (
     propose,
 )
 from distill.review import WORK
-from distill.scale import FLOORS, smallest
+from distill.scale import smallest
 from distill.store import RunStore, digest, dump, exclusive, write_atomic
 from distill.study import Known, Study, as_json, study
 from distill.survey import Case, Group, examine, groups
 from distill.vary import variants
 
 SINCE: Final = "0.1"
+#: Relations that say in which order and how often things happen: where they change, there is something to learn.
+DYNAMIC: Final = frozenset(
+    [
+        "phase",
+        "phase_role",
+        "net",
+        "lead",
+        "paced",
+        "lasting",
+        "first_parity",
+        "same_slot",
+        "completes_slot",
+        "retired",
+        "covers",
+        "outstanding",
+        "ordered",
+        "visible",
+        "register_fenced",
+        "commits",
+        "expects",
+        "arrives",
+        "conflict",
+    ]
+)
 #: Groups studied at once, and in all: the bound on a run's time. The largest groups come first.
 WAVE: Final = 4
-MAX_STUDIED: Final = 16
+MAX_STUDIED: Final = 8
 #: Programs that passed on record and take part in every study, beside the corpus.
-MAX_PASSED: Final = 24
+MAX_PASSED: Final = 8
 WORKERS: Final = 2
 
 Progress = Callable[[str], None]
@@ -233,14 +258,14 @@ class _Run:
         return Known(passing, parents, scalars, {k.name: self._small(k) for k in self.kernels})
 
     def _small(self, kernel: CorpusKernel) -> tuple[str, ...]:
-        """The kernel's smallest configurations, found once a run directory."""
+        """The kernel's smallest configuration, found once a run directory."""
 
         def compute() -> list[str]:
             problem = Problem(dict(kernel.contract.simulator[-1]), dict(kernel.contract.scalars))
-            found = (smallest(kernel, floor, problem, self.lab) for floor in FLOORS)
-            return list(dict.fromkeys(print_program(p) for p in found if p is not None))
+            found = smallest(kernel, problem, self.lab)
+            return [] if found is None else [print_program(found)]
 
-        self.step(f"smallest configurations of {kernel.name}")
+        self.step(f"smallest configuration of {kernel.name}")
         return tuple(self.store.stage("small", kernel.name, self.store.folder.name, compute, list, list))
 
     # ------------------------------------------------------------------------------------------------------ stages
@@ -273,7 +298,7 @@ class _Run:
 
     def _studies(self, pool: ProcessPoolExecutor, surveyed: Mapping[str, list[Case]], wanted: int) -> list[_Found]:
         todo = [g for c in self.intake.clusters for g in groups(c.key, c.signature, surveyed[c.key])]
-        todo.sort(key=lambda g: (-g.gpu, -len(g.cases), g.key))
+        todo.sort(key=lambda g: (not _tells(g), -g.gpu, -len(g.cases), g.key))
         found: list[_Found] = []
         taken: set[str] = set()
         studied = 0
@@ -354,7 +379,8 @@ class _Run:
         lab = self.lab
         bad, good = lab.read(found.bad), lab.read(found.good)
         one, two = lab.example(bad, frozenset(found.heads)), lab.example(good)
-        assert one is not None and two is not None
+        assert one is not None
+        assert two is not None
 
         def vary() -> Iterator[tuple[str, Example, Example]]:
             for program in (bad, good):
@@ -388,7 +414,8 @@ class _Run:
         return tuple(e for t in texts if (e := self.lab.example(self.lab.read(t))) is not None)
 
     def _proposal(self, f: _Found) -> Proposal:
-        assert f.rule is not None and f.study is not None
+        assert f.rule is not None
+        assert f.study is not None
         slug, rule = slug_of(f.rule), f.rule
         right = self.lab.right(self.lab.read(f.study.good), f.study.problem)
         assert right is not None
@@ -449,6 +476,11 @@ def _load(path: Path) -> Any:
         return pickle.loads(path.read_bytes())
     except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError):
         return None
+
+
+def _tells(group: Group) -> bool:
+    """Whether what executions did changed here: without that, the fault is in the numbers, not in the schedule."""
+    return any(change[1:].partition(" ")[0] in DYNAMIC for change in group.cases[0].delta)
 
 
 def _title(group: Group) -> str:

@@ -1,7 +1,7 @@
-"""What a proposal adds to the tree: rule file, before/after pair, PROPOSAL.md, gate lines and evidence, as bytes by path.
+"""What a proposal adds to the tree: rule file, before/after pair, PROPOSAL.md, gate lines and evidence, by path.
 
-A rule's folder in `corpus/bad/` is its test: `tests/cases/rules/test_bad_programs.py` runs every one, so that a new rule
-brings new cases and no new test code.
+A rule's folder in `corpus/bad/` is its test: `tests/cases/rules/test_bad_programs.py` runs every one, so that a
+new rule brings new cases and no new test code.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def proposal_text(rule: Rule, found: Study, gates: Sequence[GateLine], outcome: 
         "",
         "## Failure and repair",
         "",
-        f"Reduced with the simulator as judge in {found.questions} questions; the failing program ends in `{outcome}` on",
+        f"Reduced with the simulator as judge in {found.questions} questions; the failing one ends in `{outcome}` on",
         f"`{json.dumps(dict(sorted(found.problem.extents.items())))}`. It may be flagged at {', '.join(found.heads)}.",
         "",
         "```diff",

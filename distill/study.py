@@ -144,7 +144,7 @@ def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple
             return False
         if lab.right(p.good, at) != quick:
             return False
-        good = lab.example(p.good)
+        good = lab.usable(p.good) if strict else lab.example(p.good)
         if good is None or (strict and not lab.clean(p.good)) or irregular(good) - baseline:
             return False
         return not (silent and any(lab.flags(p.bad).values()))
@@ -229,7 +229,7 @@ def _passing(known: Known, lab: Lab) -> list[Example]:
             program: Program = lab.read(known.passing[name])
         except IRError:
             continue
-        example = lab.example(program)
+        example = lab.usable(program)
         if example is not None and lab.clean(program):
             found.append(example)
     return found

@@ -71,18 +71,21 @@ class Analysis:
         return frozenset(RELATIONS) - self.complete
 
 
-def analyse(program: Program, target: Target | None = None, *, budget: int = STATE_BUDGET) -> Analysis:
+def analyse(
+    program: Program, target: Target | None = None, *, budget: int = STATE_BUDGET, afterwards: int = AFTERWARDS
+) -> Analysis:
     """Explore `program` for every trip count. `target` supplies limits and the register pool; without it, relations
-    about limits are empty and not complete. `budget` bounds the states compared."""
-    first = _Exploration(program, target, budget, narrow=True)
-    if not any(first.m.refuted.get(relation) for relation in KNOWN):
+    about limits are empty and not complete. `budget` bounds the states compared, `afterwards` those that are compared
+    once it is known that the graph cannot close: 0 for a caller who has no use for such a program."""
+    first = _Exploration(program, target, budget, afterwards, narrow=True)
+    if not any(first.m.refuted.get(relation) for relation in KNOWN) or (first.m.reasons and not afterwards):
         return first.result()
-    return _Exploration(program, target, budget, narrow=False).result()
+    return _Exploration(program, target, budget, afterwards, narrow=False).result()
 
 
 class _Exploration:
-    def __init__(self, program: Program, target: Target | None, budget: int, *, narrow: bool) -> None:
-        self.program, self.target, self.budget = program, target, budget
+    def __init__(self, program: Program, target: Target | None, budget: int, afterwards: int, *, narrow: bool) -> None:
+        self.program, self.target, self.budget, self.afterwards = program, target, budget, afterwards
         threads, share = program.threads, program.launch.ctas_per_sm
         registers = None if target is None else target.registers_at_launch(threads, share)
         self.m = Machine(program, registers, narrow)
@@ -181,7 +184,7 @@ class _Exploration:
                 continue
             self.states.add(key)
             open_at = open_at or (len(self.states) if self._is_open() else 0)
-            if open_at and len(self.states) > open_at + AFTERWARDS:
+            if open_at and len(self.states) > open_at + self.afterwards:
                 m.unknown(f"explored in part: {len(self.states)} states")
                 return
             if len(self.states) > self.budget:
