@@ -49,7 +49,7 @@ Cell: TypeAlias = View | GlobalBox | Var | Part
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A synchronous read, finished when the statement is. With `by_warp`, warp w of n reads the w-th n-th of the rows."""
+    """A synchronous read, finished when the statement is. With `by_warp`, warp w of n reads the w-th nth of the rows."""
 
     cell: Cell
     proxy: str = "generic"
@@ -91,8 +91,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class WaitGroup:
-    """Wait until at most `pending` committed groups of `timeline` are unfinished. With `sources_only`, their sources may
-    be reused but their results need not be visible."""
+    """Wait until at most `pending` committed groups of `timeline` are unfinished. With `sources_only`, their sources
+    may be reused but their results need not be visible."""
 
     timeline: Timeline
     pending: int
@@ -165,7 +165,7 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """Ask for `count` registers a thread. `increase` blocks until the CTA's pool has enough; a decrease returns them."""
+    """Ask for `count` registers a thread. `increase` blocks until the CTA's pool has enough; a decrease gives back."""
 
     count: int
     increase: bool

@@ -16,7 +16,7 @@ class Target:
     sources: dict[str, str]
 
     def registers_at_launch(self, threads: int, ctas_per_sm: int) -> int:
-        """Registers a thread at launch: an even share of the SM's, in whole granules, at most what a thread can address."""
+        """Registers a thread at launch: an even share of the SM's, in whole granules, at most a thread's limit."""
         granule = self.limits["registers_granule"]
         share = self.limits["registers"] // (threads * ctas_per_sm) // granule * granule
         return min(share, self.limits["registers_launch"])
