@@ -49,7 +49,7 @@ Cell: TypeAlias = View | GlobalBox | Var | Part
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A synchronous read, finished when the statement is. With `by_warp`, warp w of n reads the w-th nth of the rows."""
+    """A synchronous read, finished when the statement is. With `by_warp`, warp w of n reads the w-th part of rows."""
 
     cell: Cell
     proxy: str = "generic"
