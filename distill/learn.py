@@ -45,7 +45,7 @@ from distill.join import (
 from distill.saturate import Bottom, objects
 
 #: A clause dearer than this says less than the program it comes from.
-MAX_COST: Final = 48
+MAX_COST: Final = 20
 #: Optima looked at in one round, and rounds of refutation, before the search gives up.
 MAX_OPTIMA: Final = 24
 MAX_ROUNDS: Final = 400

@@ -9,7 +9,7 @@ made from the whole pair, not from the reduced one: what was reduced away may be
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from cake.core.edits import Edit, edits
@@ -17,6 +17,7 @@ from cake.core.ir import Barrier, OpStmt, Program, Smem, TensorMap, walk
 from cake.core.printer import print_program
 from cake.core.programs import text_hash
 from cake.core.tree import nodes
+from distill.alternatives import alternatives
 from distill.join import Example
 from distill.lab import Lab
 from distill.pair import Pair
@@ -26,20 +27,27 @@ from distill.saturate import irregular
 #: Programs explored around one pair, and edits that are combined two by two.
 MAX_NEIGHBOURS: Final = 96
 MAX_COMBINED: Final = 4
+#: Kinds of edit that change what is computed rather than when: they pass or fail for reasons that facts do not tell.
+_VALUES: Final = ("index", "predicate", "retarget", "bound")
 
 
 def neighbours(p: Pair) -> Iterator[tuple[str, Program]]:
-    """Neighbours of a pair with how each was made: edits of the failing program and of its repair around the ops that
-    the repair touches, in turns, then other edits, then two edits of the failing program around one object."""
+    """Neighbours of a pair with how each was made: other ways to write the repair; edits of it and of the failing
+    program around the ops that the repair touches; two edits of the failing program around one object; other edits."""
     near = _around(p)
-    bad, good = list(edits(p.bad)), list(edits(p.good))
+    bad, good = ([e for e in edits(side) if e.kind not in _VALUES] for side in (p.bad, p.good))
     close = [[e for e in side if _is_near(e, near)] for side in (bad, good)]
     seen = {print_program(p.bad), print_program(p.good)}
-    for label, edit in (*_turns(close[0], close[1]), *_compensations(p.bad, close[0]), *_turns(bad, good)):
-        text = print_program(edit.program)
+    other = ((f"the repair, {how}", program) for how, program in alternatives(p.good))
+    edited = (
+        (f"{label}: {e.path}: {e.detail}", e.program)
+        for label, e in chain(_turns(close[1], close[0]), _compensations(p.bad, close[0]), _turns(good, bad))
+    )
+    for how, program in chain(other, edited):
+        text = print_program(program)
         if text not in seen:
             seen.add(text)
-            yield f"{label}: {edit.path}: {edit.detail}", edit.program
+            yield how, program
 
 
 def pool(p: Pair, lab: Lab, limit: int = MAX_NEIGHBOURS) -> tuple[dict[str, Example], dict[str, tuple[str, Program]]]:
@@ -74,14 +82,15 @@ def _is_near(edit: Edit, near: frozenset[str]) -> bool:
     return edit.path in near or any(path.startswith(f"{edit.path}.") for path in near)
 
 
-def _turns(bad: list[Edit], good: list[Edit]) -> Iterator[tuple[str, Edit]]:
-    """Both lists spread over their kinds of edit, taken in turns: a budget then sees some of everything."""
-    one, two = _spread(bad), _spread(good)
-    for i in range(max(len(one), len(two))):
-        if i < len(one):
-            yield "of the failing program", one[i]
+def _turns(good: list[Edit], bad: list[Edit]) -> Iterator[tuple[str, Edit]]:
+    """Both lists spread over their kinds of edit, taken in turns, two of the repair for one of the failing program: a
+    budget then sees some of everything. Most edits of a failing program still fail."""
+    one, two = _spread(good), _spread(bad)
+    for i in range(max((len(one) + 1) // 2, len(two))):
+        for edit in one[2 * i : 2 * i + 2]:
+            yield "of the repair", edit
         if i < len(two):
-            yield "of the repair", two[i]
+            yield "of the failing program", two[i]
 
 
 def _spread(found: list[Edit]) -> list[Edit]:

@@ -73,7 +73,7 @@ def touched(p: Pair) -> Touched:
                 for path, op in ops.items():
                     if used in _things(op):
                         near.setdefault(path)
-            for path in _after(found.path, ops):
+            for path in _beside(found.path, ops) if not _things(good) else _after(found.path, ops):
                 near.setdefault(path)
     rest = tuple(x for x in near if x not in direct)
     if not direct and not rest:
@@ -112,6 +112,14 @@ def _header(stmt: Stmt) -> object:
 
 def _ops_at(path: str, ops: dict[str, OpStmt]) -> list[str]:
     return [p for p in ops if p == path or p.startswith(f"{path}.")]
+
+
+def _beside(path: str, ops: dict[str, OpStmt]) -> list[str]:
+    """The ops in the block that a path is in, its own place first: where an op is missing that works on nothing itself,
+    such as a fence, it is they that it would have kept apart."""
+    block = path.rpartition(".")[0] or path.partition(":")[0]
+    inside = [p for p in ops if p.startswith(f"{block}.") or (":" not in block and p.startswith(f"{block}:"))]
+    return sorted(inside, key=lambda p: (_key(p) < _key(path), abs(_key(p)[0] - _key(path)[0]), _key(p)))
 
 
 def _after(path: str, ops: dict[str, OpStmt]) -> list[str]:

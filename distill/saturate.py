@@ -191,7 +191,8 @@ class _Builder:
                     self.occurrences.append(_Occurrence(term.name, value, name, column, index))
                     self.identity[term.name] = value
                     terms.append(term)
-            self.add(Atom(name, tuple(terms)), ATOM if objects(relation) else GLOBAL)
+            # That nothing refuted a relation is more than a clause needs to know of an op that it merely points at.
+            self.add(Atom(name, tuple(terms)), (ATOM + (name in DOMAIN)) if objects(relation) else GLOBAL)
 
     def tallies(self) -> None:
         """Sums and counts over what shares an object: the arrivals on a barrier, the ops that wait on it."""
