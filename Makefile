@@ -3,7 +3,7 @@
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(if $(shell $(p) --version 2>/dev/null),$(p))))
 VENV   := .venv
 BIN    := $(VENV)/bin
-LOG    ?= corpus/failures
+LOG    ?= corpus/failures/h200-1
 INPUTS := pyproject.toml constraints.txt
 
 # One constraints file pins what is installed and what builds it.

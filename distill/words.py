@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cake.core.clauses import Aggregate, Atom, Clause, Compare, Constant, Literal, Not, Term, Variable, Wildcard
-from cake.core.vocabulary import RELATIONS
+from cake.core.vocabulary import RELATIONS, Column
 
 FACT: Final[Mapping[str, str]] = {
     "role": "{Role} has {Instances} instances of {Warps} warps",
@@ -261,12 +261,17 @@ def _shown(atom: Atom, show: Mapping[str, str]) -> dict[str, str]:
     for term, column in zip(atom.terms, RELATIONS[atom.relation].columns, strict=True):
         match term:
             case Variable(name=name):
-                found[column.name] = show.get(name, f"some {_plain(column.name)}")
+                found[column.name] = show.get(name, _some(column))
             case Constant(value=value):
                 found[column.name] = str(value)
             case Wildcard():
-                found[column.name] = f"some {_plain(column.name)}"
+                found[column.name] = _some(column)
     return found
+
+
+def _some(column: Column) -> str:
+    """Something that no variable names: templates say the noun of a number themselves."""
+    return "some" if column.type == "int" else f"some {_plain(column.name)}"
 
 
 def _plain(column: str) -> str:
