@@ -217,6 +217,8 @@ class _Run:
         ) as pool:
             surveyed = self._survey(pool)
             found = self._studies(pool, surveyed, max_open)
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # what they study ahead is not wanted any more
         made = [(f, self._proposal(f)) for f in found if f.rule is not None and gates.green(f.lines)]
         proposals = [p for _, p in made]
         if dry_run:
