@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cake.core.events import Arrive, Expect
+from cake.core.events import Arrive, Expect, Wait
 from cake.core.ir import Barrier, BarrierRef, Const, IRError, OneLane, OpStmt, Program, Stmt, walk
 from cake.core.tree import parse_path, rebuild, redeclare, splice, with_role_body
 
@@ -20,7 +20,12 @@ Build = Callable[[], Program]
 
 def alternatives(program: Program) -> Iterator[tuple[str, Program]]:
     """Other ways to write a good program, each with how it was made, in a fixed order."""
-    for how, build in (*_split_announcements(program), *_by_every_thread(program), *_left_over(program)):
+    for how, build in (
+        *_split_announcements(program),
+        *_by_every_thread(program),
+        *_handshakes(program),
+        *_left_over(program),
+    ):
         try:
             yield how, build()
         except IRError:
@@ -108,18 +113,66 @@ def _left_over(program: Program) -> Iterator[tuple[str, Build]]:
     """One more arrival when everything is done, which nobody waits for."""
     for name, sites in _arrivals(program).items():
         path, stmt, _ = sites[-1]
-        role = parse_path(path)[0]
-        yield f"{name}: an arrival left over", _one_more(program, role, stmt)
+        yield f"{name}: an arrival left over", _one_more(program, parse_path(path)[0], stmt)
 
 
 def _one_more(program: Program, role: str, stmt: OpStmt) -> Build:
+    def first_slot(node: object) -> object | None:
+        return replace(node, slot=Const(0)) if isinstance(node, BarrierRef) and node.slot is not None else None
+
     def build() -> Program:
-        first: Expr = Const(0)
-        op = rebuild(
-            stmt.op,
-            lambda n: replace(n, slot=first if n.slot is not None else None) if isinstance(n, BarrierRef) else None,
-        )
         body = next(b.body for b in program.roles if b.role.name == role)
-        return with_role_body(program, role, (*body, OneLane((replace(stmt, op=op),), stmt.span)))
+        one = OneLane((replace(stmt, op=rebuild(stmt.op, first_slot)),), stmt.span)
+        return with_role_body(program, role, (*body, one))
 
     return build
+
+
+def _handshakes(program: Program) -> Iterator[tuple[str, Build]]:
+    """Before anything else, one role waits once for another: a barrier that has a single phase."""
+    waits = [(path, stmt, lane) for path, stmt, lane in _waits(program)]
+    for name, sites in _arrivals(program).items():
+        path, arrive, _ = sites[0]
+        giver = parse_path(path)[0]
+        for where, wait, lane in waits:
+            taker = parse_path(where)[0]
+            if taker != giver:
+                yield f"{taker} waits once for {giver}", _handshake(program, name, (giver, arrive), (taker, wait), lane)
+                break
+
+
+def _waits(program: Program) -> Iterator[tuple[str, OpStmt, bool]]:
+    """The ops that do nothing but wait for an mbarrier's phase, and whether one lane executes them."""
+    for found in walk(program):
+        if isinstance(found.stmt, OpStmt):
+            events = found.stmt.op.events()
+            if len(events) == 1 and isinstance(events[0], Wait):
+                yield found.path, found.stmt, any(isinstance(p, OneLane) for p in found.parents)
+
+
+def _handshake(program: Program, name: str, giver: tuple[str, OpStmt], taker: tuple[str, OpStmt], lane: bool) -> Build:
+    def build() -> Program:
+        arrivals = next(b.role.instances for b in program.roles if b.role.name == giver[0])
+        new = Barrier("ready", "mbarrier", 1, arrivals, -(-program.smem_bytes // 8) * 8)
+        at = next(i for i, d in enumerate(program.decls) if d.name == name)
+        made = replace(program, decls=(*program.decls[:at], new, *program.decls[at:]))
+        arrive = OneLane((_on(giver[1], new),), giver[1].span)
+        wait = _on(taker[1], new)
+        for role, first in ((giver[0], arrive), (taker[0], OneLane((wait,), wait.span) if lane else wait)):
+            body = next(b.body for b in made.roles if b.role.name == role)
+            made = with_role_body(made, role, (first, *body))
+        return made
+
+    return build
+
+
+def _on(stmt: OpStmt, barrier: Barrier) -> OpStmt:
+    """The same primitive on the only slot of another barrier, for its first phase."""
+    parities = [e.parity for e in stmt.op.events() if isinstance(e, Wait)]
+
+    def change(node: object) -> object | None:
+        if isinstance(node, BarrierRef):
+            return BarrierRef(barrier, None)
+        return Const(0) if node in parities else None
+
+    return replace(stmt, op=rebuild(stmt.op, change))

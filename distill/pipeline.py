@@ -4,16 +4,16 @@
 
 Each stage is pure and leaves its artefact under `.cake/distill/<run>/`, so that a reviewer sees why and a killed run
 goes on where it was. The same log on the same base commit gives the same branches, commit for commit: groups are
-studied in waves of a fixed size, and what a wave gives is taken in the order of the groups, whichever process was done
-first.
+studied ahead in worker processes, and judged in one order, whichever process was done first.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -74,8 +74,8 @@ DYNAMIC: Final = frozenset(
         "conflict",
     ]
 )
-#: Groups studied at once, and in all: the bound on a run's time. The largest groups come first.
-WAVE: Final = 4
+#: Groups studied ahead of the one that is judged, and in all: the bound on a run's time. The largest come first.
+AHEAD: Final = 4
 MAX_STUDIED: Final = 8
 #: Programs that passed on record and take part in every study, beside the corpus.
 MAX_PASSED: Final = 8
@@ -217,6 +217,8 @@ class _Run:
         ) as pool:
             surveyed = self._survey(pool)
             found = self._studies(pool, surveyed, max_open)
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # what they study ahead is not wanted any more
         made = [(f, self._proposal(f)) for f in found if f.rule is not None and gates.green(f.lines)]
         proposals = [p for _, p in made]
         if dry_run:
@@ -301,33 +303,41 @@ class _Run:
         todo.sort(key=lambda g: (not _tells(g), -g.gpu, -len(g.cases), g.key))
         found: list[_Found] = []
         taken: set[str] = set()
+        ahead: deque[tuple[Group, Future[Study | str] | None]] = deque()
         studied = 0
-        while todo and studied < MAX_STUDIED and sum(gates.green(f.lines) for f in found if f.rule) < wanted:
-            wave: list[Group] = []
-            while todo and len(wave) < WAVE:
+        while (todo or ahead) and studied < MAX_STUDIED and sum(gates.green(f.lines) for f in found if f.rule) < wanted:
+            while todo and len(ahead) < AHEAD:
                 group = todo.pop(0)
-                if earlier := self._explained(group, found):
-                    found.append(_Found(group, None, None, (), f"explained by {earlier}"))
-                else:
-                    wave.append(group)
-            studied += len(wave)
-            self.step(f"study {', '.join(g.key for g in wave)}")
-            for group, result in zip(wave, self._studied(pool, wave), strict=True):
-                found.append(self._judged(group, result, found, taken))
-        found += [_Found(g, None, None, (), "not studied in this run: larger groups come first") for g in todo]
+                stored = _load(self._study_path(group)) is not None or self._explained(group, found)
+                ahead.append((group, None if stored else pool.submit(_study, group)))
+            group, future = ahead.popleft()
+            if earlier := self._explained(group, found):
+                found.append(_Found(group, None, None, (), f"explained by {earlier}"))
+                continue
+            studied += 1
+            self.step(f"study {group.key}")
+            found.append(self._judged(group, self._studied(pool, group, future), found, taken))
+        for _, future in ahead:
+            if future is not None:
+                future.cancel()
+        rest = [*(g for g, _ in ahead), *todo]
+        found += [_Found(g, None, None, (), "not studied in this run: larger groups come first") for g in rest]
         return found
 
-    def _studied(self, pool: ProcessPoolExecutor, wave: Sequence[Group]) -> Iterator[Study | str]:
-        paths = [self.store.path("study", f"{g.key}.pickle") for g in wave]
-        stored = [_load(p) for p in paths]
-        waiting = [None if s is not None else pool.submit(_study, g) for g, s in zip(wave, stored, strict=True)]
-        for group, path, old, future in zip(wave, paths, stored, waiting, strict=True):
-            result: Study | str = old if future is None else future.result()
-            if future is not None:
-                write_atomic(path, pickle.dumps(result))
-                data = {"reason": result} if isinstance(result, str) else as_json(result)
-                self.store.save(dump(data), "study", f"{group.key}.json")
-            yield result
+    def _study_path(self, group: Group) -> Path:
+        return self.store.path("study", f"{group.key}.pickle")
+
+    def _studied(self, pool: ProcessPoolExecutor, group: Group, future: Future[Study | str] | None) -> Study | str:
+        """The study of a group: under way in a worker, or kept from a run that was interrupted."""
+        path = self._study_path(group)
+        kept: Study | str | None = _load(path) if future is None else None
+        if kept is not None:
+            return kept
+        result = (future or pool.submit(_study, group)).result()
+        write_atomic(path, pickle.dumps(result))
+        data = {"reason": result} if isinstance(result, str) else as_json(result)
+        self.store.save(dump(data), "study", f"{group.key}.json")
+        return result
 
     def _judged(self, group: Group, result: Study | str, found: list[_Found], taken: set[str]) -> _Found:
         if isinstance(result, str):

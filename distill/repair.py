@@ -68,6 +68,8 @@ def touched(p: Pair) -> Touched:
                     for path, op in ops.items():
                         if path.startswith(role) and _mentions(op, target):
                             direct.setdefault(path)
+                    for path in _beside(found.path, ops):
+                        near.setdefault(path)
         if good is not None and bad is None:
             for used in _things(good):
                 for path, op in ops.items():

@@ -53,6 +53,12 @@ EQUAL, UNEQUAL, LESS, DISTINCT = 2, 3, 4, 3
 WORD, NAME, KIND, NUMBER = 4, 5, 8, 6
 #: What a `_` costs in the negation of a relation that holds unless refuted: "of nothing is it certain that" is vague.
 BLANK: Final = 4
+#: What a word costs that names a symptom: how a barrier is left behind by a hang says that there is one, not why.
+SYMPTOM: Final = 9
+SYMPTOMS: Final = ("State",)
+#: What an atom costs that merely restates the text: that some op comes next, or that some operand is a number.
+TEXT: Final = 7
+TEXTUAL: Final = frozenset(("next", "back", "const", "flag", "index", "view_extent", "box_extent", "role", "alignment"))
 #: What a comparison costs less when both sides belong to one tuple: it says one thing about one thing.
 WITHIN: Final = 1
 
@@ -192,7 +198,8 @@ class _Builder:
                     self.identity[term.name] = value
                     terms.append(term)
             # That nothing refuted a relation is more than a clause needs to know of an op that it merely points at.
-            self.add(Atom(name, tuple(terms)), (ATOM + (name in DOMAIN)) if objects(relation) else GLOBAL)
+            price = TEXT if name in TEXTUAL else ATOM + (name in DOMAIN)
+            self.add(Atom(name, tuple(terms)), price if objects(relation) else GLOBAL)
 
     def tallies(self) -> None:
         """Sums and counts over what shares an object: the arrivals on a barrier, the ops that wait on it."""
@@ -229,7 +236,8 @@ class _Builder:
         """What the numbers and words of the bottom clause are, to each other and by themselves."""
         for one in self.occurrences:
             if one.column.type == "symbol":
-                self.add(Compare("=", Variable(one.variable), Constant(one.value)), WORD)
+                price = SYMPTOM if one.column.name in SYMPTOMS else WORD
+                self.add(Compare("=", Variable(one.variable), Constant(one.value)), price)
             elif one.column.type == "name" and one.column.name != "Var":
                 self.add(
                     Compare("=", Variable(one.variable), Constant(one.value)),

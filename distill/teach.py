@@ -18,7 +18,7 @@ from distill.saturate import saturate, vocabulary_words
 
 #: Questions to the oracle for one clause, and heads that are tried.
 MAX_ASKED: Final = 48
-MAX_HEADS: Final = 4
+MAX_HEADS: Final = 6
 
 Ask = Callable[[str], bool | None]
 

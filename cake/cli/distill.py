@@ -83,10 +83,10 @@ def _text(report: RunReport) -> None:
                 counts[key(r)] += r.failures
             click.echo(f"\n{style(title, bold=True)}")
             click.echo(table(("failures", ""), [(str(n), what) for what, n in counts.most_common()]))
-    new = plural(report.proposed, "new or rebuilt proposal") if report.proposed else "nothing new to propose"
-    click.echo(
-        f"\n{new}; read them with `cake proposals list` and `cake proposals show`, work is in {display(report.work)}"
-    )
+    new = plural(report.proposed, "new proposal") if report.proposed else "nothing new to propose"
+    click.echo(f"\n{new}; what led to each result is in {display(report.work)}")
+    if proposals:
+        click.echo("read them with `cake proposals list` and `cake proposals show NAME`")
 
 
 COMMANDS: Final = {"distill": distill}

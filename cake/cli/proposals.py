@@ -74,8 +74,9 @@ def show(name: str, repo: Path | None, as_json: bool) -> None:
         return
     click.echo(f"{style(view.row.branch, bold=True)}  {view.row.state}, on {view.row.base[:12]}\n")
     click.echo(f"{view.text.rstrip()}\n\n{style(view.rule.rstrip(), fg='cyan')}\n")
-    click.echo(_gates(view.gates))
-    click.echo(f"\nadds {plural(len(view.files), 'file')}:")
+    if view.row.report == "merge":  # PROPOSAL.md holds those of the other tier
+        click.echo(f"{_gates(view.gates)}\n")
+    click.echo(f"adds {plural(len(view.files), 'file')}:")
     for file in view.files:
         click.echo(f"  {file}")
 

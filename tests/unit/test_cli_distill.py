@@ -81,7 +81,7 @@ def test_the_table_says_what_became_of_every_failure(
     assert "3         SYN009" in out
     assert "10        SYN002" in out
     assert "5         nothing learnt: no clause" in out
-    assert "1 new or rebuilt proposal" in out
+    assert "1 new proposal" in out
     (call,) = calls
     assert (call["repo"], call["dry_run"], call["max_open"]) == (repository, True, 2)
 
