@@ -74,7 +74,7 @@ def needs_extras(command: str) -> bool:
 @pytest.mark.parametrize("page", ["docs/first-kernel.md", "docs/tour.md"])
 def test_page_is_true(page: str, tmp_path: Path) -> None:
     """Following the page from its first block to its last gives exactly what it shows."""
-    for folder in ("cake", "corpus"):
+    for folder in ("cake", "corpus", "proposals"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
     ran = 0
