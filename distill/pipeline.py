@@ -10,7 +10,10 @@ studied ahead in worker processes, and judged in one order, whichever process wa
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -173,6 +176,14 @@ _shared: tuple[Lab, Known] | None = None
 def _prepare(shipped: tuple[Rule, ...], known: Known) -> None:
     global _shared
     _shared = (Lab(shipped), known)
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    """End with the parent: killed outright, it could not say so."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _examine(failure: Failure) -> Case:

@@ -94,14 +94,15 @@ class RunStore:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the distiller's lock in `folder`. The system frees it when the process ends, however it ends.
+    """Hold the distiller's lock in `folder`. The system frees it when the process ends, however it ends; it is a record
+    lock, which worker processes do not inherit.
 
     Raises CakeError (environment) when another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
             raise CakeError(
                 f"another `cake distill` or `cake proposals` is at work here (it holds {folder / 'lock'})",
                 Exit.ENVIRONMENT,
