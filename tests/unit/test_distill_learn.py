@@ -58,8 +58,8 @@ def test_a_pair_teaches_the_rule_about_bytes(lab: Lab) -> None:
     assert lesson.tie == ()
 
 
-def test_a_program_that_separates_two_clauses_is_asked_about(lab: Lab) -> None:
-    """The repaired program, unlabelled, is put to no oracle when no clause flags it; the failing one is."""
+def test_only_a_flagged_program_is_asked_about(lab: Lab) -> None:
+    """An unlabelled program that the clauses flag is put to the oracle; one that none of them flags is not."""
     bad = lab.example(program("bad"), frozenset({HEAD}))
     good = lab.example(program("good"))
     assert bad is not None
