@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from git import Git
-from git.exc import GitCommandError, GitCommandNotFound
-
 from cake.core.errors import CakeError, Exit
 
 BOT_NAME: Final = "cake-distill"
@@ -81,48 +78,51 @@ class CommitInfo:
         return lines[-1].removeprefix(f"{key}: ").strip() if lines else ""
 
 
+class _GitError(Exception):
+    """git said no; its text is what git said."""
+
+
 class GitRepo:
     """The repository that holds `path`. Raises CakeError (environment) when there is none to work with."""
 
     def __init__(self, path: Path) -> None:
-        self._git = Git(path)
+        self._folder = Path(path)
         try:
             bare = self._run(["rev-parse", "--is-bare-repository"]) == "true"
             self.git_dir = Path(path, self._run(["rev-parse", "--git-dir"])).resolve()
             self.root = Path(path).resolve() if bare else Path(self._run(["rev-parse", "--show-toplevel"])).resolve()
-        except GitCommandNotFound as error:
-            raise CakeError("git is not installed, or not on PATH", Exit.ENVIRONMENT) from error
-        except (GitCommandError, OSError) as error:
+        except FileNotFoundError as error:
+            missing = "git is not installed, or not on PATH" if self._folder.is_dir() else f"{path}: no such folder"
+            raise CakeError(missing, Exit.ENVIRONMENT) from error
+        except (_GitError, OSError) as error:
             reason = "a git repository that belongs to another user" if "dubious" in str(error) else "no git repository"
             raise CakeError(f"{path} is {reason}; name a Cake repository with --repo", Exit.ENVIRONMENT) from error
         if bare:
             raise CakeError(f"{self.root} is a bare repository; run in a clone that has a checkout", Exit.ENVIRONMENT)
-        self._git = Git(self.root)
+        self._folder = self.root
 
     # ------------------------------------------------------------------------------------------------------- running
 
-    def _run(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> str:
+    def _run(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
+        """What git prints, without the last line end."""
+        return self._bytes(args, env=env, stdin=stdin).decode(errors="surrogateescape").removesuffix("\n")
+
+    def _bytes(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> bytes:
         config = [part for key, value in _NEUTRAL.items() for part in ("-c", f"{key}={value}")]
         extra = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})}
         full = {k: v for k, v in os.environ.items() if k not in _FOREIGN} | extra
-        if stdin is not None:
-            command = ["git", *config, *args]
-            done = subprocess.run(command, cwd=self._git.working_dir, env=full, input=stdin, capture_output=True)
-            if done.returncode:
-                raise GitCommandError(command, done.returncode, done.stderr, done.stdout)
-            return done.stdout.decode().strip()
-        unset = {name: None for name in _FOREIGN if name in os.environ}
-        out = self._git.execute(["git", *config, *args], env={**unset, **extra}, strip_newline_in_stdout=True)
-        assert isinstance(out, str)
-        return out
+        done = subprocess.run(["git", *config, *args], cwd=self._folder, env=full, input=stdin, capture_output=True)
+        if done.returncode:
+            raise _GitError(done.stderr.decode(errors="replace"))
+        return done.stdout
 
     def read(self, *args: str) -> str:
         """What `git <args>` prints. Raises CakeError (environment) when it fails."""
         try:
             return self._run(args)
-        except GitCommandError as error:
-            lines = str(error.stderr).strip().removeprefix("stderr: ").strip("'").splitlines()
-            raise CakeError(f"git {args[0]} failed: {lines[0] if lines else error}", Exit.ENVIRONMENT) from error
+        except _GitError as error:
+            said = next(iter(str(error).splitlines()), "it does not say why")
+            raise CakeError(f"git {args[0]} failed: {said}", Exit.ENVIRONMENT) from error
 
     # ------------------------------------------------------------------------------------------------------- reading
 
@@ -137,14 +137,14 @@ class GitRepo:
         """The commit that `ref` names, or None."""
         try:
             return self._run(["rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"])
-        except GitCommandError:
+        except _GitError:
             return None
 
     def current_branch(self) -> str | None:
         """The branch that is checked out, or None when the checkout is detached."""
         try:
             return self._run(["symbolic-ref", "--quiet", "--short", "HEAD"])
-        except GitCommandError:
+        except _GitError:
             return None
 
     def info(self, commit: str) -> CommitInfo:
@@ -174,13 +174,9 @@ class GitRepo:
     def file(self, commit: str, path: str) -> bytes | None:
         """The contents of `path` in `commit`, or None when it has no such file."""
         try:
-            out = self._git.execute(
-                ["git", "cat-file", "blob", f"{commit}:{path}"], stdout_as_string=False, strip_newline_in_stdout=False
-            )
-        except GitCommandError:
+            return self._bytes(["cat-file", "blob", f"{commit}:{path}"])
+        except _GitError:
             return None
-        assert isinstance(out, bytes)
-        return out
 
     def listing(self, commit: str, folder: str = "") -> tuple[str, ...]:
         """Paths of all files in `commit` below `folder`."""
@@ -201,7 +197,7 @@ class GitRepo:
         """The user's git identity, now. Raises CakeError (environment) when none is configured, or it is the bot's."""
         try:
             ident = self._run(["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"])
-        except GitCommandError as error:
+        except _GitError as error:
             raise CakeError(
                 "git does not know who you are; run git config user.name and git config user.email", Exit.ENVIRONMENT
             ) from error

@@ -100,15 +100,18 @@ class Branch:
 
 
 def open_branches(git: GitRepo) -> dict[str, Branch]:
-    """All proposal branches by name, merged ones left out."""
+    """All proposal branches by name, without those that are merged or decided otherwise."""
     head = git.head()
+    decided = {d.slug for d in decisions(git, head)}
     found: dict[str, Branch] = {}
     for name, tip in git.branches().items():
         commits = tuple(git.info(c) for c in git.commits_between(head, tip))
         if commits:
             first = commits[-1]
             base = first.parents[0] if first.parents else ""
-            found[name] = Branch(name, tip, base, first.trailer(TRAILER), commits)
+            branch = Branch(name, tip, base, first.trailer(TRAILER), commits)
+            if branch.slug not in decided:
+                found[name] = branch
     return found
 
 

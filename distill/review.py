@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +20,7 @@ from distill.gates import GateLine, parse_gates
 from distill.gitrepo import BRANCH_PREFIX, GitRepo, Identity
 from distill.ledger import Decision
 from distill.proposals import KIND_RULE, TRAILER, Branch, check_paths, decisions, open_branches
-from distill.store import digest, exclusive, write_atomic
+from distill.store import exclusive, write_atomic
 
 WORK: Final = ".cake"
 #: What the merge commit adds to the proposal's folder: the report that the reviewer had.
@@ -79,14 +84,7 @@ def read_report(data: bytes) -> Report:
     head, _, rest = data.decode().partition("\n")
     row = json.loads(head)
     gates = parse_gates(rest)
-    return Report(row["slug"], row["branch"], row["tip"], row["base"], gates, digest_bytes(data))
-
-
-def digest_bytes(data: bytes) -> str:
-    """Plain sha256, hexadecimal: what `sha256sum` prints for the file."""
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
+    return Report(row["slug"], row["branch"], row["tip"], row["base"], gates, hashlib.sha256(data).hexdigest())
 
 
 def _code(branch: str) -> str:
@@ -208,7 +206,7 @@ def merge(repo: Path, name: str, reason: str = "") -> Decision:
     """
     git = GitRepo(repo)
     with exclusive(git.root / WORK / "distill"):
-        person, into = _ready(git)
+        person = _ready(git)
         branch = find(git, name)
         _expect_current(git, branch)
         if wrong := check_paths(git.changed(branch.base, branch.first.commit)):
@@ -230,7 +228,6 @@ def merge(repo: Path, name: str, reason: str = "") -> Decision:
         commit = git.commit(tree, [branch.base, branch.tip], message, person)
         git.fast_forward(commit)
         _clean_up(git, rows)
-    assert into
     return rows[0]
 
 
@@ -242,7 +239,7 @@ def reject(repo: Path, name: str, reason: str) -> Decision:
         raise CakeError("a rejection needs a reason: the next reader, and the distiller's authors, learn from it")
     git = GitRepo(repo)
     with exclusive(git.root / WORK / "distill"):
-        person, _ = _ready(git)
+        person = _ready(git)
         branch = find(git, name)
         report = _stored(git, branch)
         row = _decision(branch, "rejected", person, reason, report.sha256 if report else "")
@@ -254,8 +251,8 @@ def reject(repo: Path, name: str, reason: str) -> Decision:
     return row
 
 
-def _ready(git: GitRepo) -> tuple[Identity, str]:
-    """Who decides, and the branch that the decision goes on."""
+def _ready(git: GitRepo) -> Identity:
+    """Who decides. Raises CakeError unless a branch of the person's own is checked out, and clean."""
     into = git.current_branch()
     if into is None:
         raise CakeError("HEAD is detached; check out the branch that should receive the decision", Exit.ENVIRONMENT)
@@ -265,7 +262,7 @@ def _ready(git: GitRepo) -> tuple[Identity, str]:
     if dirty := git.dirty():
         more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
         raise CakeError(f"the checkout has changes ({dirty[0]}{more}); commit or stash them first", Exit.ENVIRONMENT)
-    return person, into
+    return person
 
 
 def _decision(branch: Branch, decision: str, person: Identity, reason: str, report: str) -> Decision:
@@ -291,20 +288,63 @@ def _records(git: GitRepo, base: str, rows: list[Decision]) -> dict[str, bytes]:
 
 
 def _clean_up(git: GitRepo, rows: list[Decision]) -> None:
-    """Delete the branches of rejected and superseded proposals. A merged one is kept: its merge commit needs no branch,
-    but a reader may look for it."""
-    taken = git.checked_out()
-    tips = git.branches()
+    """Delete the branches of rejected and superseded proposals, unless a person's work would go with them."""
+    taken, tips = git.checked_out(), git.branches()
     for row in rows:
-        if row.decision != "merged" and row.branch in tips and row.branch not in taken:
-            git.delete_branch(row.branch, tips[row.branch])
+        tip = tips.get(row.branch)
+        if row.decision == "merged" or tip is None or row.branch in taken:
+            continue
+        if all(git.info(c).by_bot for c in git.commits_between(row.base, tip)):
+            git.delete_branch(row.branch, tip)
+
+
+# --------------------------------------------------------------------------------------------------------------- replay
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What distilling again from a merge's base gave: the tree of the merged branch, and the tree found this time
+    (empty when no such branch was proposed)."""
+
+    branch: str
+    base: str
+    expected: str
+    found: str
+
+    @property
+    def same(self) -> bool:
+        """Whether the trees are equal, hash for hash."""
+        return self.expected == self.found
+
+
+def replay(repo: Path, merge_commit: str, log: str, limit: float = 900.0) -> Replay:
+    """Distil `log` (a path in the repository) again in a clone at the base of a merge, with the code of that base.
+
+    Raises CakeError when the commit is no merge of a proposal, or the distiller fails there."""
+    git = GitRepo(repo)
+    merged = git.info(git.resolve(merge_commit) or merge_commit)
+    slug = merged.trailer(TRAILER)
+    if len(merged.parents) != 2 or not slug:
+        raise CakeError(f"{merge_commit} merges no proposal")
+    row = ledger.latest(decisions(git, merged.commit)).get(slug)
+    if row is None:
+        raise CakeError(f"the ledger in {merge_commit} has no decision about {slug}", Exit.ENVIRONMENT)
+    proposed = git.info(git.commits_between(row.base, merged.parents[1])[-1])
+    with tempfile.TemporaryDirectory(prefix="cake-replay-") as scratch:
+        clone = Path(scratch, "clone")
+        git.export(row.base, clone)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        command = [sys.executable, "-m", "cake.cli", "distill", "run", log, "--repo", str(clone)]
+        done = subprocess.run(
+            command, cwd=clone, env={**kept, "PYTHONPATH": str(clone)}, capture_output=True, text=True, timeout=limit
+        )
+        if done.returncode not in (Exit.CLEAN, Exit.FINDINGS):
+            raise CakeError(f"distilling at {row.base[:12]} failed: {done.stderr.strip()[-400:]}", Exit.ENVIRONMENT)
+        tip = GitRepo(clone).branches().get(row.branch)
+        found = GitRepo(clone).info(tip).tree if tip else ""
+    return Replay(row.branch, row.base, proposed.tree, found)
 
 
 def as_rows(rows: tuple[Row, ...]) -> list[dict[str, str]]:
     """Rows as plain dictionaries, for `--json`."""
     return [asdict(r) for r in rows]
-
-
-def run_key(*parts: str) -> str:
-    """A short name for a run: the first twelve digits of the digest of its inputs."""
-    return digest(*parts)[:12]

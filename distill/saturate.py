@@ -58,7 +58,21 @@ SYMPTOM: Final = 9
 SYMPTOMS: Final = ("State",)
 #: What an atom costs that merely restates the text: that some op comes next, or that some operand is a number.
 TEXT: Final = 7
-TEXTUAL: Final = frozenset(("next", "back", "const", "flag", "index", "view_extent", "box_extent", "role", "alignment"))
+TEXTUAL: Final = frozenset(
+    (
+        "next",
+        "back",
+        "const",
+        "flag",
+        "index",
+        "view_extent",
+        "box_extent",
+        "role",
+        "alignment",
+        "conditional",
+        "may_skip",
+    )
+)
 #: What a comparison costs less when both sides belong to one tuple: it says one thing about one thing.
 WITHIN: Final = 1
 
