@@ -34,7 +34,7 @@ FACT: Final[Mapping[str, str]] = {
     "smem": "{Buf} is a region[ with {Stages} stages][ with {StageBytes} bytes a stage][ with swizzle {Swizzle}]",
     "alignment": "{Object} is aligned to {Factor}",
     "overlap": "{A} and {B} share bytes",
-    "tensor_map": "{Map} is a map[ with {BoxBytes} bytes a box][ with {InnerBytes} bytes a row][ with swizzle {Swizzle}]",
+    "tensor_map": "{Map} is a map[ with {BoxBytes} bytes a box][ with {InnerBytes} bytes a row][ with span {Swizzle}]",
     "box_extent": "extent {Dim} of the box of {Map} is {N}",
     "uses_map": "{Op} moves through {Map}",
     "view": "{Op} works on a box[ of {Bytes} bytes] in {Buf}",
