@@ -13,6 +13,7 @@ from cake.core.clauses import (
     Clause,
     Clauses,
     Compare,
+    Constant,
     Literal,
     Not,
     Term,
@@ -196,7 +197,8 @@ def _telling(clause: Clause) -> list[Literal]:
     core = [
         b
         for b in clause.body
-        if isinstance(b, Not | Compare) or (isinstance(b, Atom) and b.relation in words.ADJECTIVE)
+        if isinstance(b, Not | Compare)
+        or (isinstance(b, Atom) and (b.relation in words.ADJECTIVE or any(isinstance(t, Constant) for t in b.terms)))
     ]
     scene = [b for b in clause.body if isinstance(b, Atom) and b.relation == "conflict"]
     return [*scene, *core] if core else list(clause.body)
@@ -206,7 +208,11 @@ def message(clause: Clause) -> str:
     """One line for a finding, with the head's variables as placeholders."""
     bound = words.binding(clause)
     show = {t.name: f"{{{t.name}}}" for t in clause.head.terms if isinstance(t, Variable)}
-    said = [words.sentence(b, bound, show) for b in _telling(clause)]
+    atoms = [b for b in clause.body if isinstance(b, Atom)]
+    said = [
+        (words.within(b, atoms, show) if isinstance(b, Compare) else "") or words.sentence(b, bound, show)
+        for b in _telling(clause)
+    ]
     first = clause.head.terms[0]
     text = "; ".join(dict.fromkeys(said))
     return text if f"{{{first}}}" in text else f"{{{first}}}: {text}"
@@ -235,7 +241,8 @@ def reasons(clause: Clause, support: Support) -> str:
     total = sum(support.devices.values())
     where = ", ".join(f"{n} on {d}" for d, n in sorted(support.devices.items()))
     effect = _EFFECT.get(support.outcome, f"end in {support.outcome}")
-    return f"Programs in which {', and '.join(said)} {effect}: {total} that did are on record ({where})."
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}. Of programs in which this is so, {total} on record {effect} ({where})."
 
 
 def category(outcome: str) -> Category:

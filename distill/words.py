@@ -1,13 +1,14 @@
 """Words for clauses: a rule's name, its variables, its sentences, from what the clause says. Deterministic tables.
 
 `FACT` says what a tuple of a relation means, `LACK` what it means that there is none, `NOUN` what a number is. Braces
-name columns. A relation that is missing from a table is described by its documentation.
+name columns; what stands in brackets is left out where a column in it has no name. A relation that is missing from a
+table is described by its documentation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,7 @@ from cake.core.clauses import Aggregate, Atom, Clause, Compare, Constant, Litera
 from cake.core.vocabulary import RELATIONS, Column
 
 FACT: Final[Mapping[str, str]] = {
-    "role": "{Role} has {Instances} instances of {Warps} warps",
+    "role": "{Role} is a role[ with {Instances} instances][ with {Warps} warps each]",
     "op": "{Op} is a {Kind} of {Role}",
     "opaque": "{Op} is declared only in part",
     "one_lane": "one lane executes {Op}",
@@ -30,25 +31,26 @@ FACT: Final[Mapping[str, str]] = {
     "const": "{Field} of {Op} is {Value}",
     "flag": "{Field} of {Op} is {Value}",
     "index": "coordinate {Dim} of {Field} in {Op} depends on {Var}",
-    "smem": "{Buf} has {Stages} stages of {StageBytes} bytes with swizzle {Swizzle}",
+    "smem": "{Buf} is a region[ with {Stages} stages][ with {StageBytes} bytes a stage][ with swizzle {Swizzle}]",
     "alignment": "{Object} is aligned to {Factor}",
     "overlap": "{A} and {B} share bytes",
-    "tensor_map": "a box of {Map} has {BoxBytes} bytes, rows of {InnerBytes}, swizzle {Swizzle}",
+    "tensor_map": "{Map} is a map[ with {BoxBytes} bytes a box][ with {InnerBytes} bytes a row][ with span {Swizzle}]",
     "box_extent": "extent {Dim} of the box of {Map} is {N}",
     "uses_map": "{Op} moves through {Map}",
-    "view": "{Field} of {Op} is a box of {Bytes} bytes in {Buf}",
+    "view": "{Op} works on a box[ of {Bytes} bytes] in {Buf}",
     "view_extent": "extent {Dim} of {Field} in {Op} is {N}",
     "touches": "{Op} touches {Cell}",
     "outside": "{Op} reaches outside {Buf}",
     "covered": "{Bytes} bytes of a stage of {Buf} are touched",
-    "barrier": "{Bar} is declared with {Slots} slots and {Arrivals} arrivals",
+    "barrier": "{Bar} is declared[ with {Slots} slots][ with {Arrivals} arrivals]",
     "id_overlap": "{A} and {B} share a hardware barrier",
     "waits": "{Op} waits on {Bar}",
-    "arrives": "{Op} arrives on {Bar}",
-    "expects": "{Op} announces bytes on {Bar}",
-    "completes": "{Op} delivers bytes to {Bar}",
+    "arrives": "{Op} arrives on {Bar}[ with {Arrivals} arrivals]",
+    "expects": "{Op} announces[ {Bytes}] bytes on {Bar}",
+    "completes": "{Op} delivers[ {Bytes}] bytes to {Bar}",
     "syncs": "{Op} takes part in {Bar}",
-    "phase": "a phase of {Bar} can stand with {Arrivals} arrivals, {Expected} bytes awaited and {Delivered} delivered",
+    "phase": "a phase of {Bar} can be seen[ {State}][ with {Arrivals} arrivals][ with {Expected} bytes awaited]"
+    "[ with {Delivered} bytes delivered]",
     "phase_role": "a phase of {Bar} counts {Arrivals} arrivals from {Role}",
     "net": "an iteration of {Loop} waits {N} more times on {Waited} than it arrives on {Arrived}",
     "parity": "{Op} waits for a parity",
@@ -62,12 +64,12 @@ FACT: Final[Mapping[str, str]] = {
     "async": "{Op} starts an asynchronous operation on {Timeline}",
     "commits": "{Commit} closes the group of {Start}",
     "group_wait": "{Op} waits for groups of {Timeline}",
-    "covers": "{Wait} is the first to know that {Start} is done",
+    "covers": "{Wait} is the first to know that the {Ends} of {Start} are done",
     "outstanding": "{N} groups of {Timeline} are unfinished behind {Op}",
     "retired": "the issuer of {Start} knows at its end that {Start} is done",
     "register_fenced": "the registers of {Start} are fenced before it begins",
     "fences": "{Op} fences the {Proxy} proxy",
-    "conflict": "{A} and {B} touch the same bytes of {Cell}",
+    "conflict": "{A} and {B} touch the same bytes[ of {Cell}]",
     "conflict_kind": "{A} and {B} conflict",
     "ordered": "{A} is done before {B} begins",
     "visible": "{B} sees what {A} did",
@@ -211,6 +213,12 @@ RELATION: Final[Mapping[str, tuple[str, str]]] = {
     ">": ("are more than", "above"),
     ">=": ("are at least", "at-least"),
 }
+#: Two numbers of one tuple that differ, in a sentence of their own.
+WITHIN: Final[Mapping[tuple[str, str, str], str]] = {
+    ("phase", "Expected", "Delivered"): "a phase of {Bar} awaits {Expected} bytes and gets {Delivered}",
+    ("smem", "StageBytes", "Swizzle"): "a stage of {Buf} has {StageBytes} bytes, its swizzle spans {Swizzle}",
+    ("tensor_map", "InnerBytes", "Swizzle"): "a row of {Map} has {InnerBytes} bytes, its swizzle spans {Swizzle}",
+}
 #: Columns whose word says what kind of conflict, end or mode it is, and how a name says it.
 TELLING: Final[Mapping[str, Mapping[str, str]]] = {
     "Kind": {"war": "overwrite", "raw": "read", "waw": "double-write"},
@@ -257,7 +265,16 @@ def noun(place: Place) -> str:
 
 
 def _fill(template: str, columns: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda m: columns.get(m[1], m[1]), template)
+    """The template with names in place of columns; a bracket goes when a column in it has none."""
+
+    def part(match: re.Match[str]) -> str:
+        inside = re.findall(r"\{(\w+)\}", match[1])
+        return match[1] if all(not columns.get(c, "some").startswith("some") for c in inside) else ""
+
+    text = re.sub(r"\[([^\]]*)\]", part, template)
+    first, joined, rest = text.partition(" with ")
+    text = first + joined + rest.replace(" with ", " and ")
+    return re.sub(r"\{(\w+)\}", lambda m: columns.get(m[1], m[1]), text)
 
 
 def fill_atom(template: str, atom: Atom, show: Mapping[str, str]) -> str:
@@ -302,6 +319,20 @@ def sentence(literal: Literal, bound: Mapping[str, Place], show: Mapping[str, st
             return f"{_number(left, bound, show)} {RELATION[op][0]} {_number(right, bound, show)}"
         case Aggregate(bound=end):
             return f"{_number(end, bound, show)} are added up"
+
+
+def within(compare: Compare, atoms: Sequence[Atom], show: Mapping[str, str]) -> str:
+    """A sentence about two numbers of one tuple, where `WITHIN` has one; else nothing."""
+    sides = {t.name for t in (compare.left, compare.right) if isinstance(t, Variable)}
+    for atom in atoms:
+        columns = RELATIONS[atom.relation].columns
+        named = {t.name: c.name for t, c in zip(atom.terms, columns, strict=True) if isinstance(t, Variable)}
+        if sides <= set(named):
+            inside = [c.name for c in columns if c.name in {named[s] for s in sides}]
+            template = WITHIN.get((atom.relation, inside[0], inside[-1]))
+            if template is not None:
+                return fill_atom(template, atom, show)
+    return ""
 
 
 def _number(term: Term, bound: Mapping[str, Place], show: Mapping[str, str]) -> str:

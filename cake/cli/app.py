@@ -52,13 +52,20 @@ class Verb(click.Command):
 
 
 class Group(click.Group):
-    """A group of `Verb`s, with examples of its own."""
+    """A group of `Verb`s, with examples of its own; lists each with the whole first sentence of its help."""
 
     command_class = Verb
 
     def __init__(self, *args: Any, examples: dict[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples or {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each on as many lines as it needs."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(200)) for name in self.list_commands(ctx)]
+            )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, a comment above each."""

@@ -207,8 +207,12 @@ def _text(path: Path, located: list[Located], results: list[Result], rules: list
     for domain in dict.fromkeys(r.domain for r in results):
         names = ", ".join(r.config for r in results if r.domain == domain and r.config)
         click.echo(style(f"examined{f' ({names})' if names else ''}: {domain}", dim=True))
+    from cake.core.registry import rules as all_rules
+
     found = plural(len(located), "finding") if located else "no findings"
-    click.echo(f"{found}: {plural(len(results), 'configuration')}, {plural(len(rules), 'rule')}")
+    left_out = len(all_rules()) - len(rules)
+    ran = plural(len(rules), "rule") + (f" ({left_out} left out: their faults were not looked for)" if left_out else "")
+    click.echo(f"{found}: {plural(len(results), 'configuration')}, {ran}")
 
 
 COMMANDS: Final = {"check": check}
