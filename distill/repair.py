@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cake.core.events import Commit, RegisterFence, Start, Timeline, WaitGroup
+from cake.core.events import Commit, RegisterFence, Start, WaitGroup
 from cake.core.ir import (
     Assign,
     Barrier,
@@ -23,6 +23,9 @@ from cake.core.ir import (
 )
 from cake.core.tree import nodes
 from distill.pair import Item, Pair
+
+#: Events that belong to a timeline.
+_TIMED = (Start, Commit, WaitGroup, RegisterFence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,12 @@ def touched(p: Pair) -> Touched:
                             direct.setdefault(path)
                     for path in _beside(found.path, ops):
                         near.setdefault(path)
-        if good is not None and bad is None:
+        if good is not None and (bad is None or not _places(good)):
             for used in _things(good):
                 for path, op in ops.items():
                     if used in _things(op):
                         near.setdefault(path)
-            for path in _beside(found.path, ops) if not _things(good) else _after(found.path, ops):
+            for path in _after(found.path, ops) if _places(good) else _beside(found.path, ops):
                 near.setdefault(path)
     rest = tuple(x for x in near if x not in direct)
     if not direct and not rest:
@@ -144,22 +147,21 @@ def _mentions(stmt: Stmt, var: Var) -> bool:
     return any(n == var for n in nodes(stmt))
 
 
-def _things(stmt: Stmt) -> frozenset[object]:
-    """What an op works on: regions, barriers and timelines."""
-    found: set[object] = set()
+def _things(stmt: Stmt) -> frozenset[str]:
+    """What an op works on: regions, barriers and timelines, by name."""
+    found = set(_places(stmt))
     for inner in _flat(stmt):
         if isinstance(inner, OpStmt):
-            found |= {n.name for n in nodes(inner) if isinstance(n, Smem | Barrier)}
-            found |= {
-                _timeline(e).name
-                for e in inner.op.events()
-                if isinstance(e, Start | Commit | WaitGroup | RegisterFence)
-            }
+            found |= {e.timeline.name for e in inner.op.events() if isinstance(e, _TIMED)}
     return frozenset(found)
 
 
-def _timeline(event: Start | Commit | WaitGroup | RegisterFence) -> Timeline:
-    return event.timeline
+def _places(stmt: Stmt) -> frozenset[str]:
+    """The regions and barriers that an op works on. One that has none, such as a fence or a group wait, matters for the
+    ops that it keeps apart."""
+    return frozenset(
+        n.name for x in _flat(stmt) if isinstance(x, OpStmt) for n in nodes(x) if isinstance(n, Smem | Barrier)
+    )
 
 
 def _flat(stmt: Stmt) -> Iterator[Stmt]:
