@@ -77,9 +77,9 @@ DYNAMIC: Final = frozenset(
         "conflict",
     ]
 )
-#: Groups studied ahead of the one that is judged, and in all: the bound on a run's time. The largest come first.
+#: Groups studied ahead of the one that is judged, and in all: the bound on a run's time. Hangs come first, the largest group before others.
 AHEAD: Final = 4
-MAX_STUDIED: Final = 8
+MAX_STUDIED: Final = 6
 #: Programs that passed on record and take part in every study, beside the corpus.
 MAX_PASSED: Final = 8
 WORKERS: Final = 2
@@ -311,7 +311,8 @@ class _Run:
 
     def _studies(self, pool: ProcessPoolExecutor, surveyed: Mapping[str, list[Case]], wanted: int) -> list[_Found]:
         todo = [g for c in self.intake.clusters for g in groups(c.key, c.signature, surveyed[c.key])]
-        todo.sort(key=lambda g: (not _tells(g), -g.gpu, -len(g.cases), g.key))
+        # Hangs first: one schedule shows them, where wrong values take every schedule and several times as long.
+        todo.sort(key=lambda g: (not _tells(g), g.signature[0] != "hang", -g.gpu, -len(g.cases), g.key))
         found: list[_Found] = []
         taken: set[str] = set()
         ahead: deque[tuple[Group, Future[Study | str] | None]] = deque()
@@ -332,7 +333,9 @@ class _Run:
             if future is not None:
                 future.cancel()
         rest = [*(g for g, _ in ahead), *todo]
-        found += [_Found(g, None, None, (), "not studied in this run: larger groups come first") for g in rest]
+        found += [
+            _Found(g, None, None, (), "not studied in this run: hangs and larger groups come first") for g in rest
+        ]
         return found
 
     def _study_path(self, group: Group) -> Path:
