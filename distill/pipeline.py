@@ -77,7 +77,7 @@ DYNAMIC: Final = frozenset(
         "conflict",
     ]
 )
-#: Groups studied ahead of the one that is judged, and in all: the bound on a run's time. Hangs come first, the largest group before others.
+#: Groups studied ahead of the one that is judged, and in all: the bound on a run's time.
 AHEAD: Final = 4
 MAX_STUDIED: Final = 6
 #: Programs that passed on record and take part in every study, beside the corpus.
