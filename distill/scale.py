@@ -13,7 +13,7 @@ from typing import Any, Final
 from cake.core.corpus import CorpusKernel
 from cake.core.edits import Edit, edits
 from cake.core.errors import CakeError
-from cake.core.ir import IRError, OpStmt, Program, Stmt, bodies, walk
+from cake.core.ir import IRError, OneLane, OpStmt, Program, Stmt, bodies, walk
 from distill.lab import Lab
 from distill.oracle import Problem
 from distill.pair import likeness
@@ -101,16 +101,26 @@ def correspondence(one: Program, two: Program) -> dict[str, str]:
 def _match(
     left: str, right: str, one: Sequence[Stmt], at: int, two: Sequence[Stmt], to: int, found: dict[str, str]
 ) -> None:
-    """Pair statements of the same likeness in order; what is unrolled more often on one side stays without."""
-    j = 0
+    """Pair statements of one shape in order. Of what is unrolled more often in the first list, the last counterpart
+    stands for the rest."""
+    j, last = 0, -1
     for i, stmt in enumerate(one):
-        k = next((k for k in range(j, len(two)) if likeness(two[k]) == likeness(stmt)), None)
-        if k is None:
+        k = next((k for k in range(j, len(two)) if _shape(two[k]) == _shape(stmt)), -1)
+        if k >= 0:
+            j, last = k + 1, k
+        else:
+            k = next((k for k in range(last, -1, -1) if _shape(two[k]) == _shape(stmt)), -1)
+        if k < 0:
             continue
-        j = k + 1
         a, b = f"{left}{at + i}", f"{right}{to + k}"
         found[a] = b
         offset_a = offset_b = 0
         for inner_a, inner_b in zip(bodies(stmt), bodies(two[k]), strict=True):
             _match(f"{a}.", f"{b}.", inner_a, offset_a, inner_b, offset_b, found)
             offset_a, offset_b = offset_a + len(inner_a), offset_b + len(inner_b)
+
+
+def _shape(stmt: Stmt) -> tuple[object, ...]:
+    """What makes statements of two configurations counterparts: their likeness, and that of what `one_lane` holds."""
+    inside = tuple(_shape(s) for body in bodies(stmt) for s in body) if isinstance(stmt, OneLane) else ()
+    return (*likeness(stmt), *inside)
