@@ -7,12 +7,14 @@ Until that last step nothing refers to what was written, so that a kill at any m
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from git import Git
 
 from cake.core.errors import CakeError, Exit
 
@@ -110,11 +112,27 @@ class GitRepo:
     def _bytes(self, args: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> bytes:
         config = [part for key, value in _NEUTRAL.items() for part in ("-c", f"{key}={value}")]
         extra = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})}
-        full = {k: v for k, v in os.environ.items() if k not in _FOREIGN} | extra
-        done = subprocess.run(["git", *config, *args], cwd=self._folder, env=full, input=stdin, capture_output=True)
-        if done.returncode:
-            raise _GitError(done.stderr.decode(errors="replace"))
-        return done.stdout
+        if not self._folder.is_dir() or shutil.which("git") is None:
+            raise FileNotFoundError(self._folder)
+        # GitPython adds to the environment and cannot take away: `env` unsets what would lead to another repository.
+        unset = [part for name in _FOREIGN if name in os.environ for part in ("-u", name)]
+        command = [*(["env", *unset] if unset else []), "git", *config, *args]
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin)
+            given.seek(0)
+            status, out, said = Git(self._folder).execute(
+                command,
+                istream=given,
+                env=extra,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+            )
+        if status:
+            raise _GitError(said)
+        assert isinstance(out, bytes)
+        return out
 
     def read(self, *args: str) -> str:
         """What `git <args>` prints. Raises CakeError (environment) when it fails."""
