@@ -7,7 +7,7 @@ of it, nor of anything that the learner sees: that would be the answer.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -106,12 +106,7 @@ def ingest(log: Log) -> Intake:
 
 def _failure(log: Log, records: list[Record]) -> Failure:
     first = records[0]
-    where = barrier = ""
-    for record in records:
-        for diagnostic in record.diagnostics:
-            path = diagnostic.get("path")
-            if isinstance(path, str) and path and not where:
-                where, barrier = path, str(diagnostic.get("barrier") or "")
+    where, barrier = next((place for r in records for place in _places(r)), ("", ""))
     return Failure(
         first.program,
         log.text(first),
@@ -126,6 +121,18 @@ def _failure(log: Log, records: list[Record]) -> Failure:
         dict(Counter(r.device or r.origin.labeller for r in records)),
         first.origin.labeller == "gpu",
     )
+
+
+def _places(record: Record) -> Iterator[tuple[str, str]]:
+    """Op path and barrier of whoever stopped in a record, those first that wait on a barrier: a warp that the end of
+    its role keeps waiting is the last to show a hang, not where it comes from."""
+    told = [place for d in record.diagnostics for place in (d, *_listed(d.get("places")))]
+    places = [(str(p["path"]), str(p.get("barrier") or "")) for p in told if isinstance(p, Mapping) and p.get("path")]
+    yield from sorted(places, key=lambda place: not place[1])
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, Sequence) else ()
 
 
 def signature(failure: Failure) -> tuple[str, ...]:

@@ -63,8 +63,8 @@ def touched(p: Pair) -> Touched:
         bad, good = found.item.bad, found.item.good
         role = found.path.partition(":")[0] + ":"
         if bad is not None:
-            for path in _ops_at(found.path, ops):
-                direct.setdefault(path)
+            for path in sorted(_ops_at(found.path, ops), key=lambda p: p.count(".")):
+                direct.setdefault(path)  # of a loop, what runs as often as it does before what inner loops hold
         for side in (bad, good):
             match side:
                 case Assign(target=target) | Declare(target=target):

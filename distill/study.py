@@ -9,8 +9,9 @@ from typing import Any, Final
 from cake.core.ir import IRError, Program
 from cake.core.printer import print_program
 from cake.core.sim.order import OrderName
-from distill.ingest import Failure
-from distill.join import Example
+from cake.core.vocabulary import RELATIONS
+from distill.ingest import LIKE
+from distill.join import Example, Value
 from distill.lab import Lab
 from distill.learn import Candidate
 from distill.neighbours import pool
@@ -20,7 +21,7 @@ from distill.reduce import reduce_pair
 from distill.repair import touched
 from distill.saturate import irregular
 from distill.scale import scaled
-from distill.survey import Case, Group
+from distill.survey import TEXTUAL, Case, Group
 from distill.teach import Lesson, flagged_members, learn
 
 #: Members of a group that the clause has to flag while it is learnt, and folds of the held-out gate.
@@ -28,6 +29,9 @@ MAX_MEMBERS: Final = 6
 MAX_FOLDS: Final = 4
 #: Extents to try in place of a problem's own, smallest first.
 EXTENTS: Final = (1, 8, 16, 40, 64, 72, 136, 200, 264, 328)
+#: Why some failures teach nothing.
+VALUES_ONLY: Final = "only what is computed differs: numerical validation finds it, no fact does"
+NO_FACT: Final = "no fact tells it from the program that it was made from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,8 @@ def study(group: Group, known: Known, lab: Lab) -> Study | str:
         if isinstance(started, str):
             reason = started
             continue
-        start, problem = started
-        reduced, less, steps, questions = _reduced(start, problem, case.failure, lab)
+        start, problem, outcome = started
+        reduced, less, steps, questions = _reduced(start, problem, outcome, lab)
         return _learnt(group, case, _Setting(start, problem, reduced, less, steps, questions), known, lab)
     return reason
 
@@ -94,7 +98,8 @@ class _Setting:
     questions: int
 
 
-def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem] | str:
+def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem, str] | str:
+    """The pair to study, at a small configuration if one shows the failure, its problem, and the outcome to keep."""
     failure = case.failure
     bad, good = lab.read(failure.text), lab.read(known.parents[failure.parent])
     problem = Problem(failure.extents, known.scalars.get(failure.kernel, {}))
@@ -102,33 +107,45 @@ def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem] | str:
     if right is None:
         return "the program that it was made from is no reference in the simulator"
     judgement = lab.label(bad, problem, right)
-    if not judgement.like(failure.outcome):
+    # A race shows as this or that, by the schedule: a label of the simulator's own may rest on one not tried here.
+    outcome = failure.outcome if failure.gpu or judgement.like(failure.outcome) else judgement.outcome
+    if not judgement.like(outcome) or not judgement.fails:
         return f"the simulator says {judgement.outcome}, the log {failure.outcome}"
     if not _tells(pair(bad, good), lab):
-        return "no fact tells it from the program that it was made from"
+        return VALUES_ONLY if LIKE.get(outcome) == "wrong values" else NO_FACT
     silent = not any(lab.flags(bad).values())
     small = [lab.read(text) for text in known.small.get(failure.kernel, ())]
     for less_bad, less_good in scaled(small, bad, good):
         less_right = lab.right(less_good, problem)
-        if less_right is None or not lab.label(less_bad, problem, less_right).like(failure.outcome):
+        if less_right is None or not lab.label(less_bad, problem, less_right).like(outcome):
             continue
         if silent and any(lab.flags(less_bad).values()):
             continue
-        return pair(less_bad, less_good), problem
-    return pair(bad, good), problem
+        return pair(less_bad, less_good), problem, outcome
+    return pair(bad, good), problem, outcome
 
 
 def _tells(p: Pair, lab: Lab) -> bool:
     """Whether any clause tells the failing program from its repair: if none does here, none will after a reduction."""
-    found = touched(p)
-    heads = (*found.direct, *found.near)
+    heads = _heads(p, lab)
     target, good = lab.example(p.bad, frozenset(heads)), lab.example(p.good)
     return (
         target is not None and good is not None and learn(target, heads, (), [good], {}, lambda n: None, 0).alive != ()
     )
 
 
-def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple[Pair, Problem, tuple[str, ...], int]:
+def _heads(p: Pair, lab: Lab) -> tuple[str, ...]:
+    """The ops that the repair touches, those first of which the repair changes what executions did: a changed role or
+    loop touches more of them than can be tried."""
+    found, bad, good = touched(p), lab.example(p.bad), lab.example(p.good)
+    changed: set[Value] = set()
+    if bad is not None and good is not None:
+        for name in RELATIONS.keys() - TEXTUAL:
+            changed.update(v for t in bad.facts.get(name, set()) ^ good.facts.get(name, set()) for v in t)
+    return tuple(sorted((*found.direct, *found.near), key=lambda path: path not in changed))
+
+
+def _reduced(start: Pair, problem: Problem, outcome: str, lab: Lab) -> tuple[Pair, Problem, tuple[str, ...], int]:
     """The reduced pair, with smaller extents where they show the failure as well."""
     strict = lab.clean(start.good)
     whole = lab.example(start.good)
@@ -140,7 +157,7 @@ def _reduced(start: Pair, problem: Problem, failure: Failure, lab: Lab) -> tuple
     def accepts(p: Pair, at: Problem) -> bool:
         # The schedule that showed the failure is asked alone first: most steps end there.
         quick = reference(p.good, at, telling)
-        if quick is None or not judge(p.bad, at, quick, telling).like(failure.outcome):
+        if quick is None or not judge(p.bad, at, quick, telling).like(outcome):
             return False
         if lab.right(p.good, at) != quick:
             return False
@@ -173,8 +190,7 @@ def _order(start: Pair, problem: Problem, lab: Lab) -> tuple[OrderName, int]:
 
 
 def _learnt(group: Group, case: Case, at: _Setting, known: Known, lab: Lab) -> Study | str:
-    p, found = at.reduced, touched(at.reduced)
-    heads = (*found.direct, *found.near)
+    p, heads = at.reduced, _heads(at.reduced, lab)
     target, good = lab.example(p.bad, frozenset(heads)), lab.example(p.good)
     right = lab.right(at.start.good, at.problem)
     if target is None or good is None or right is None:
@@ -187,11 +203,13 @@ def _learnt(group: Group, case: Case, at: _Setting, known: Known, lab: Lab) -> S
         judgement = lab.label(made[name][1], at.problem, right)
         return True if judgement.passes else False if judgement.fails else None
 
-    lesson = learn(target, heads, members[:MAX_MEMBERS], negatives, around, ask, alike=members)
+    lesson = learn(
+        target, heads, members[:MAX_MEMBERS], negatives, around, ask, alike=members, focus=case.failure.barrier
+    )
     if members:
         # What the members share may be a symptom. A shorter clause for the one alone names a cause; the members that it
         # does not explain are studied by themselves.
-        single = learn(target, heads, (), negatives, around, ask, alike=members)
+        single = learn(target, heads, (), negatives, around, ask, alike=members, focus=case.failure.barrier)
         if single.clause and (lesson.clause is None or single.clause.cost < lesson.clause.cost):
             lesson = single
     asked = tuple((made[q.program][0], q.program, _answer(q.passes)) for q in lesson.asked)

@@ -3,7 +3,8 @@
 The learner keeps all cheapest clauses. A program that some of them flag and others do not is put to the oracle; so is
 one that the favourite flags, in case it passes. A passing program that is flagged becomes a counterexample, and the
 learner starts again. When nothing in the pool separates the clauses that are left, they say the same of every program
-at hand, and the canonical least stands; when the questions run out first, the learner refuses and names the tie.
+at hand, and the first of them in a fixed order stands; when the questions run out first, the learner refuses and names
+the tie.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from distill.join import Example, covers, fires
+from distill.join import Example, covers, fires, solutions
 from distill.learn import Candidate, search
 from distill.saturate import saturate, vocabulary_words
 
@@ -60,10 +61,19 @@ def learn(
     ask: Ask,
     budget: int = MAX_ASKED,
     alike: Sequence[Example] = (),
+    focus: str = "",
 ) -> Lesson:
     """The shortest clause that flags `target` at one of `heads` (in order of preference), and each of `positives`, and
     none of `negatives`. `pool` holds unlabelled programs by name; `ask` labels one (True: it passes). Of clauses that
-    are equally short, the one that explains most of the failures `alike` is taken."""
+    are equally short, one that explains most of the failures `alike` is taken, and of those one that speaks of the
+    barrier `focus`, where the failing run stopped."""
+
+    def best(alive: Sequence[Candidate]) -> Candidate:
+        return min(
+            alive,
+            key=lambda c: (-sum(flagged_members(c, alike)), not _speaks_of(c, target, focus), c.sort_key()),
+        )
+
     passing = list(negatives)
     asked: list[Question] = []
     known: set[str] = set()
@@ -73,10 +83,10 @@ def learn(
             return Lesson(None, (), tuple(asked), demands, reason)
         question = _question(alive, pool, known)
         if question is None:
-            return Lesson(_best(alive, alike), alive, tuple(asked), demands)
+            return Lesson(best(alive), alive, tuple(asked), demands)
         if len(asked) >= budget:
             if _split(alive, pool, known) is None:
-                return Lesson(_best(alive, alike), alive, tuple(asked), demands)
+                return Lesson(best(alive), alive, tuple(asked), demands)
             return Lesson(None, alive, tuple(asked), demands, f"{len(alive)} clauses are left after {budget} questions")
         name, flagged = question
         known.add(name)
@@ -133,10 +143,9 @@ def _question(alive: Sequence[Candidate], pool: Mapping[str, Example], known: se
     return None
 
 
-def _best(alive: Sequence[Candidate], alike: Sequence[Example]) -> Candidate:
-    """Of equally short clauses that say the same of every program at hand, the one that explains most failures; then
-    the canonical least."""
-    return min(alive, key=lambda c: (-sum(flagged_members(c, alike)), c.sort_key()))
+def _speaks_of(clause: Candidate, target: Example, focus: str) -> bool:
+    """Whether the clause, where it flags the target, names `focus`."""
+    return bool(focus) and any(focus in found.values() for found in solutions(clause.body, target, {}, False))
 
 
 def flagged_members(clause: Candidate, members: Sequence[Example]) -> tuple[bool, ...]:

@@ -53,7 +53,7 @@ FACT: Final[Mapping[str, str]] = {
     "[ with {Delivered} bytes delivered]",
     "phase_role": "a phase of {Bar} counts {Arrivals} arrivals from {Role}",
     "net": "an iteration of {Loop} waits {N} more times on {Waited} than it arrives on {Arrived}",
-    "parity": "{Op} waits for a parity",
+    "parity": "{Op} waits for a parity[ that is {Source}]",
     "first_parity": "the first parity that {Op} waits for is {Value}",
     "lead": "the slot that {Op} waits for is {N} phases ahead of its waits",
     "paced": "{Op} acts on {Bar} only when the previous phase is complete",
@@ -100,6 +100,10 @@ LACK: Final[Mapping[str, str]] = {
     "loop": "{Op} stands in no such loop",
     "fences": "nothing fences the proxy",
 }
+#: What it means that no tuple holds the one object that is named.
+NONE: Final[Mapping[str, str]] = {
+    "same_trip": "no other loop is known to run as often as {One}",
+}
 #: What to do about a tuple that is missing.
 MEND: Final[Mapping[str, str]] = {
     "ordered": "Let {B} wait for {A}: a barrier that the role of {A} arrives on once it is done, or a group wait.",
@@ -128,7 +132,7 @@ ADJECTIVE: Final[Mapping[str, str]] = {
     "not retired": "unretired",
     "not register_fenced": "register-unfenced",
     "not one_lane": "every-thread",
-    "not same_trip": "unequal",
+    "not same_trip": "unpaired",
     "not arrives": "unserved",
     "not waits": "unheeded",
     "not expects": "unannounced",
@@ -302,8 +306,9 @@ def _some(column: Column) -> str:
 
 
 def _plain(column: str) -> str:
-    words = {"Op": "op", "A": "op", "B": "op", "Bar": "barrier", "Buf": "region", "Cell": "region", "N": "number"}
-    return words.get(column, column.lower())
+    words = {"Bar": "barrier", "Buf": "region", "Cell": "region", "N": "number", "L": "loop", "M": "loop"}
+    ops = ("Op", "A", "B", "Start", "Access")
+    return "op" if column in ops else words.get(column, column.lower())
 
 
 def sentence(literal: Literal, bound: Mapping[str, Place], show: Mapping[str, str]) -> str:
@@ -312,6 +317,9 @@ def sentence(literal: Literal, bound: Mapping[str, Place], show: Mapping[str, st
         case Atom(relation=relation):
             return _fill(FACT.get(relation, RELATIONS[relation].doc.rstrip(".")), _shown(literal, show))
         case Not(atom):
+            named = [t.name for t in atom.terms if isinstance(t, Variable)]
+            if atom.relation in NONE and len(named) == 1:
+                return NONE[atom.relation].format(One=show.get(named[0], named[0]))
             lack = LACK.get(atom.relation)
             text = _fill(lack or FACT.get(atom.relation, RELATIONS[atom.relation].doc.rstrip(".")), _shown(atom, show))
             return text if lack else f"it does not hold that {text}"
@@ -370,7 +378,17 @@ def name_of(clause: Clause) -> str:
     else:
         parts = [*words, *(telling[:1] if telling and telling[0] in ("overwrite", "double-write", "read") else [])]
         parts += [] if len(parts) > len(words) else [*telling[:1], subject]
+        if len(parts) == 1:
+            # No table has a word for it: the relations and the words that they name say the most.
+            parts = [*_plainly(clause), subject]
     return _kebab("-".join(dict.fromkeys(parts)))[:60].strip("-")
+
+
+def _plainly(clause: Clause) -> list[str]:
+    """Relations and constants of a clause, but for what its subject says already."""
+    atoms = [b for b in clause.body if isinstance(b, Atom) and b.relation != "op"]
+    said = [[b.relation, *(str(t) for t in b.terms if isinstance(t, Constant))] for b in atoms]
+    return [word.strip('"') for words in said for word in (words[1:] or words)]
 
 
 def _kebab(text: str) -> str:

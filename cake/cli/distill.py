@@ -38,9 +38,10 @@ def distill() -> None:
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Learn and gate, but make no branch.")
 @click.option("--max-open", type=click.IntRange(0), default=5, show_default=True, help="Proposals open at one time.")
+@click.option("--max-studies", type=click.IntRange(1), help="Groups of failures to study; all, if not given.")
 @repo_option
 @json_option
-def run(log: Path, dry_run: bool, max_open: int, repo: Path | None, as_json: bool) -> None:
+def run(log: Path, dry_run: bool, max_open: int, max_studies: int | None, repo: Path | None, as_json: bool) -> None:
     """Distil LOG, a records file or the folder that holds one.
 
     Every stage's result stays on disk: an interrupted run continues where it was, and a second run of the same log
@@ -49,8 +50,9 @@ def run(log: Path, dry_run: bool, max_open: int, repo: Path | None, as_json: boo
     root = cake_repo(repo, "cake distill")
     from distill.pipeline import run as run_pipeline
 
+    bounds = {"max_open": max_open, "max_studies": max_studies}
     with progress("distilling") as step:
-        report = run_pipeline(root, log, dry_run=dry_run, max_open=max_open, progress=step)
+        report = run_pipeline(root, log, dry_run=dry_run, **bounds, progress=step)
     if as_json:
         print_json(plain(report))
     else:
