@@ -42,7 +42,7 @@ from distill.join import (
     solutions,
     total,
 )
-from distill.saturate import Bottom, objects
+from distill.saturate import TEXTUAL, Bottom, objects
 
 #: A clause dearer than this says less than the program it comes from.
 MAX_COST: Final = 20
@@ -60,10 +60,11 @@ class Candidate:
     cost: int
     text: str
 
-    def sort_key(self) -> tuple[int, int, int, str]:
-        """Cheapest first, then the one that looks at the least that it does not compare, then the shortest, then the
-        least text: a total order."""
-        return (self.cost, self._idle(), len(self.body), self.text)
+    def sort_key(self) -> tuple[int, int, int, int, str]:
+        """Cheapest first, then the one that restates the text the least, then the one that looks at the least that it
+        does not compare, then the shortest, then the least text: a total order."""
+        textual = sum(isinstance(b, Atom) and b.relation in TEXTUAL for b in self.body)
+        return (self.cost, textual, self._idle(), len(self.body), self.text)
 
     def _idle(self) -> int:
         """Columns of numbers whose unit no comparison of the clause is about."""

@@ -39,7 +39,7 @@ DOMAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "same_slot": ("guards",),
     "paced": ("arrives", "expects", "completes", "syncs"),
     "lasting": ("waits",),
-    "retired": ("async", "commits"),
+    "retired": ("async",),
     "register_fenced": ("async",),
     "covers": ("async",),
     "commits": ("async",),
@@ -57,7 +57,7 @@ BLANK: Final = 4
 SYMPTOM: Final = 9
 SYMPTOMS: Final = ("State",)
 #: What an atom costs that merely restates the text: that some op comes next, or that some operand is a number.
-TEXT: Final = 7
+TEXT: Final = 9
 TEXTUAL: Final = frozenset(
     (
         "next",
