@@ -39,6 +39,7 @@ FAMILIES: Final = (
         ("phase", "phase_role", "lead", "first_parity", "parity", "net", "paced", "lasting", "guards", "id_overlap"),
     ),
     ("MEM", ("conflict", "ordered", "visible", "reads_unwritten", "supersedes", "outside", "covers", "retired")),
+    ("MEM", ("in_bounds", "global_access")),
     ("TMA", ("tensor_map", "box_extent", "uses_map")),
     ("SYN", ("barrier", "waits", "arrives", "expects", "completes", "syncs", "same_trip")),
 )

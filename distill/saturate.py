@@ -44,6 +44,7 @@ DOMAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "covers": ("async",),
     "commits": ("async",),
     "completes_slot": ("completes",),
+    "in_bounds": ("global_access",),
 }
 
 #: Prices, in rough proportion to what a reader has to take in. Structure is cheap, words are dearer, an instruction's

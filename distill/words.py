@@ -42,6 +42,8 @@ FACT: Final[Mapping[str, str]] = {
     "touches": "{Op} touches {Cell}",
     "outside": "{Op} reaches outside {Buf}",
     "covered": "{Bytes} bytes of a stage of {Buf} are touched",
+    "global_access": "each thread accesses[ {Bytes} bytes of] {Tensor} in {Op}[, at addresses aligned to {Alignment}]",
+    "in_bounds": "guards and loop bounds keep {Op} inside {Tensor}",
     "barrier": "{Bar} is declared[ with {Slots} slots][ with {Arrivals} arrivals]",
     "id_overlap": "{A} and {B} share a hardware barrier",
     "waits": "{Op} waits on {Bar}",
@@ -99,6 +101,7 @@ LACK: Final[Mapping[str, str]] = {
     "completes": "nothing delivers bytes to {Bar}",
     "loop": "{Op} stands in no such loop",
     "fences": "nothing fences the proxy",
+    "in_bounds": "no guard or loop bound keeps {Op} inside {Tensor} for every extent",
 }
 #: What it means that no tuple holds the one object that is named.
 NONE: Final[Mapping[str, str]] = {
@@ -118,6 +121,7 @@ MEND: Final[Mapping[str, str]] = {
     "register_fenced": "Put a register fence before {Start}.",
     "one_lane": "Put {Op} inside `one_lane()`.",
     "same_trip": "Give both loops one trip count.",
+    "in_bounds": "Put {Op} under a condition, such as its `when`, that keeps all that it accesses inside {Tensor}.",
 }
 #: For the name of a rule: what a tuple, or the lack of one, makes of an op. Reads behind "allow".
 ADJECTIVE: Final[Mapping[str, str]] = {
@@ -143,6 +147,7 @@ ADJECTIVE: Final[Mapping[str, str]] = {
     "not touches": "untouched",
     "not guards": "unguarded",
     "not async": "synchronous",
+    "not in_bounds": "unbounded",
     "reads_unwritten": "uninitialised",
     "supersedes": "superseding",
     "outside": "out-of-region",
@@ -169,6 +174,7 @@ SUBJECT: Final[Mapping[str, str]] = {
     "conflict": "access",
     "guards": "access",
     "fences": "fence",
+    "global_access": "global-access",
     "touches": "access",
     "view": "view",
     "collective": "collective",
@@ -191,6 +197,8 @@ NOUN: Final[Mapping[str, str]] = {
     "tensor_map.BoxBytes": "box bytes",
     "tensor_map.InnerBytes": "row bytes",
     "tensor_map.Swizzle": "map swizzle",
+    "global_access.Bytes": "accessed bytes",
+    "global_access.Alignment": "address alignment",
     "view.Bytes": "view bytes",
     "covered.Bytes": "covered bytes",
     "group_wait.Pending": "groups left pending",
@@ -220,6 +228,8 @@ RELATION: Final[Mapping[str, tuple[str, str]]] = {
 #: Two numbers of one tuple that differ, in a sentence of their own.
 WITHIN: Final[Mapping[tuple[str, str, str], str]] = {
     ("phase", "Expected", "Delivered"): "a phase of {Bar} awaits {Expected} bytes and gets {Delivered}",
+    ("global_access", "Bytes", "Alignment"): "{Op} accesses {Bytes} bytes of {Tensor} at once, at addresses that are "
+    "multiples of {Alignment} only",
     ("smem", "StageBytes", "Swizzle"): "a stage of {Buf} has {StageBytes} bytes, its swizzle spans {Swizzle}",
     ("tensor_map", "InnerBytes", "Swizzle"): "a row of {Map} has {InnerBytes} bytes, its swizzle spans {Swizzle}",
 }

@@ -36,11 +36,13 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class GlobalBox:
-    """A box of a tensor in global memory: `shape` elements from coordinates `at`; parts outside are not touched."""
+    """A box of a tensor in global memory: `shape` elements from coordinates `at`, touched by the threads for which
+    `when` holds. TMA leaves out what lies outside the tensor; threads do not."""
 
     tensor: Tensor
     at: tuple[Expr, ...]
     shape: tuple[int, ...]
+    when: Expr | None = None
 
 
 #: What is touched: a box of shared memory, a box of global memory, or registers (a fragment or a part of one).

@@ -301,7 +301,7 @@ class _Exploration:
         written = sorted({str(cell) for _, cell, mode, _ in facts["touches"] if mode == "write" and cell in tensors})
         domain = f"all trip counts, {len(self.states)} states, {warps} warps, one CTA"
         if written:
-            domain += f"; writes to {', '.join(written)} not compared with one another, global bounds not examined"
+            domain += f"; writes to {', '.join(written)} not compared with one another"
         return domain
 
     def _coverage(self, facts: FactBase) -> None:

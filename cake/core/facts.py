@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Any, Final, TypeAlias
 
+from cake.core.bounds import Bounds
 from cake.core.events import (
     Arrive,
     Collective,
@@ -80,16 +81,22 @@ class _Static:
         self.program, self.target, self.m = program, target, m
         self.facts: FactBase = {}
         self.forms = Forms()
+        self.bounds = Bounds(program)
         names = {e.name for s in walk(program) for e in _scalars(s.stmt)}
         self.scope: dict[str, Form | None] = {n: self.forms.atom(n) for n in sorted(names)}
         self.sums = {*self.scope, *SPECIALS, *program.extents}
         self._declarations()
         self._resources()
+        outside: set[tuple[str, str]] = set()
         for located in walk(program):
             if isinstance(located.stmt, OpStmt):
                 self._op(located, located.stmt)
+                for box, size, aligned, inside in self.bounds.accesses(located):
+                    self.add("global_access", located.path, box.tensor.name, size, aligned)
+                    outside |= set() if inside else {(located.path, box.tensor.name)}
             elif isinstance(located.stmt, Assign):
                 self._assign(located, located.stmt)
+        self.facts["in_bounds"] = {row[:2] for row in self.facts.get("global_access", ())} - outside
         for body in program.roles:
             Flow(self.facts).block(body.body, f"{body.role.name}:", 0, frozenset())
         self._loops()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-VOCABULARY_VERSION: Final = 1
+VOCABULARY_VERSION: Final = 2
 
 #: Column types: what a value names. `op` and `loop` are paths, `int` a number with a unit, `symbol` a closed word.
 TYPES: Final = ("op", "loop", "role", "buffer", "barrier", "map", "tensor", "cell", "object", "name", "symbol", "int")
@@ -175,6 +175,20 @@ _MEMORY = (
         "covered(Buf:buffer, Mode:symbol, Bytes:int/bytes)",
         "Distinct bytes of a stage of Buf that any op reads, or writes (Mode), over all explored executions.",
         "closed",
+    ),
+)
+
+_GLOBAL = (
+    _relation(
+        "global_access(Op:op, Tensor:tensor, Bytes:int/bytes, Alignment:int/bytes)",
+        "Each thread that executes Op accesses Bytes of Tensor in one piece. Alignment is the largest power of two that"
+        " divides the address whatever the coordinates are, given what the host checks: the tensor and its rows are"
+        " aligned to the widest access that threads make to it.",
+    ),
+    _relation(
+        "in_bounds(Op:op, Tensor:tensor)",
+        "The `if`s, loop bounds and `when` around Op keep every element that a thread accesses inside Tensor, as"
+        " linear arithmetic shows.",
     ),
 )
 
@@ -363,7 +377,7 @@ _RESOURCES = (
 
 #: Every relation by name, in the order of the documentation.
 RELATIONS: Final[dict[str, Relation]] = {
-    r.name: r for r in (*_PROGRAM, *_MEMORY, *_BARRIERS, *_ASYNC, *_ORDER, *_RESOURCES)
+    r.name: r for r in (*_PROGRAM, *_MEMORY, *_GLOBAL, *_BARRIERS, *_ASYNC, *_ORDER, *_RESOURCES)
 }
 
 #: Relations whose absent tuples mean "no" even when exploration did not close.

@@ -39,9 +39,9 @@ def _bytes(t: Type) -> int:
     return t.shape[0] * t.dtype.bytes
 
 
-def _box(ref: GlobalRef, t: Type) -> GlobalBox:
+def _box(ref: GlobalRef, t: Type, when: Pred | None) -> GlobalBox:
     assert isinstance(t, FragmentType)
-    return GlobalBox(ref.tensor, ref.at, (1,) * (len(ref.at) - 1) + (t.shape[0],))
+    return GlobalBox(ref.tensor, ref.at, (1,) * (len(ref.at) - 1) + (t.shape[0],), when)
 
 
 def _words(size: int) -> tuple[int, str, str]:
@@ -131,7 +131,7 @@ class LdGlobal(Op):
         yield from _vector(self.dst.type, self.src, self.when)
 
     def events(self) -> tuple[Event, ...]:
-        return (Read(_box(self.src, self.dst.type)), Write(self.dst))
+        return (Read(_box(self.src, self.dst.type, self.when)), Write(self.dst))
 
     def compute(self, m: Machine) -> None:
         active = m.where(self.when)
@@ -160,7 +160,7 @@ class StGlobal(Op):
         yield from _vector(self.src.type, self.dst, self.when)
 
     def events(self) -> tuple[Event, ...]:
-        return (Write(_box(self.dst, self.src.type)),)
+        return (Write(_box(self.dst, self.src.type, self.when)),)
 
     def compute(self, m: Machine) -> None:
         active = m.where(self.when)
