@@ -39,13 +39,16 @@ DOMAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "same_slot": ("guards",),
     "paced": ("arrives", "expects", "completes", "syncs"),
     "lasting": ("waits",),
-    "retired": ("async",),
+    "retired": ("async", "commits"),
     "register_fenced": ("async",),
-    "covers": ("async",),
+    "covers": ("async", "commits"),
     "commits": ("async",),
     "completes_slot": ("completes",),
     "in_bounds": ("global_access",),
 }
+
+#: Relations of a domain whose first object is not the one that they say something about.
+ABOUT: Final[Mapping[str, int]] = {"commits": 1}
 
 #: Prices, in rough proportion to what a reader has to take in. Structure is cheap, words are dearer, an instruction's
 #: or operand's name is dearer still, and a bare number is the last resort.
@@ -102,7 +105,7 @@ class Bottom:
             for i, b in enumerate(self.literals)
             if isinstance(b, Atom)
             and b.relation in DOMAIN[literal.atom.relation]
-            and _object_variables(b)[: len(inside)] == inside
+            and _object_variables(b)[ABOUT.get(b.relation, 0) :][: len(inside)] == inside
         )
 
 
@@ -344,7 +347,12 @@ def irregular(example: Example) -> frozenset[str]:
             continue
         width = len(objects(RELATIONS[name]))
         held = {t[:width] for t in example.tuples(name)}
-        asked = {t[:width] for r in domain for t in example.tuples(r) if len(objects(RELATIONS[r])) >= width}
+        asked = {
+            t[ABOUT.get(r, 0) :][:width]
+            for r in domain
+            for t in example.tuples(r)
+            if len(objects(RELATIONS[r])) - ABOUT.get(r, 0) >= width
+        }
         if asked - held:
             found.add(name)
     return frozenset(found)

@@ -7,7 +7,7 @@ failing one tells them apart further; it is observed, like a symptom, and says n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -77,20 +77,24 @@ def _ops(example: Example | None) -> frozenset[str]:
 
 
 def delta(bad: Example | None, good: Example | None) -> tuple[str, ...]:
-    """What changed in the facts: `+` or `-`, relation and words, with places and numbers left out."""
+    """What changed in the facts: `+` or `-`, relation and words, with places and numbers left out. What merely restates
+    the text counts only where nothing else changed."""
     if bad is None or good is None:
         return ()
-    one, two = _abstract(bad), _abstract(good)
+    return _changed(bad, good, RELATIONS.keys() - TEXTUAL) or _changed(bad, good, TEXTUAL)
+
+
+def _changed(bad: Example, good: Example, relations: Collection[str]) -> tuple[str, ...]:
+    one, two = _abstract(bad, relations), _abstract(good, relations)
     more = [f"+{name}" for name, n in one.items() if n > two[name]]
     less = [f"-{name}" for name, n in two.items() if n > one[name]]
     return tuple(sorted({*more, *less}))
 
 
-def _abstract(example: Example) -> Counter[str]:
+def _abstract(example: Example, relations: Collection[str]) -> Counter[str]:
     found: Counter[str] = Counter()
-    for name, relation in RELATIONS.items():
-        if name in TEXTUAL:
-            continue
+    for name in relations:
+        relation = RELATIONS[name]
         for t in example.tuples(name):
             words = [str(v) for v, c in zip(t, relation.columns, strict=True) if c.type in ("symbol", "name")]
             found[" ".join((name, *words))] += 1
