@@ -228,8 +228,8 @@ RELATION: Final[Mapping[str, tuple[str, str]]] = {
 #: Two numbers of one tuple that differ, in a sentence of their own.
 WITHIN: Final[Mapping[tuple[str, str, str], str]] = {
     ("phase", "Expected", "Delivered"): "a phase of {Bar} awaits {Expected} bytes and gets {Delivered}",
-    ("global_access", "Bytes", "Alignment"): "{Op} accesses {Bytes} bytes of {Tensor} at once, at addresses that are "
-    "multiples of {Alignment} only",
+    ("global_access", "Bytes", "Alignment"): "{Op} accesses {Bytes} bytes at once, at addresses that are multiples of "
+    "{Alignment} only",
     ("smem", "StageBytes", "Swizzle"): "a stage of {Buf} has {StageBytes} bytes, its swizzle spans {Swizzle}",
     ("tensor_map", "InnerBytes", "Swizzle"): "a row of {Map} has {InnerBytes} bytes, its swizzle spans {Swizzle}",
 }

@@ -50,8 +50,8 @@ class Bounds:
         self.scalars = {b.role.name: _scalars(b.body) for b in program.roles}
 
     def accesses(self, located: Located) -> Iterator[tuple[GlobalBox, int, int, bool]]:
-        """The boxes that threads access at a statement, each in one piece: its bytes, the largest power of two that
-        divides every address, given what the host checks, and whether it is in bounds."""
+        """The boxes that threads access at a statement, each in one piece: its bytes, the largest power of two up
+        to that which divides every address, given what the host checks; and whether it is in bounds."""
         if not isinstance(located.stmt, OpStmt):
             return
         for event in located.stmt.op.events():
@@ -59,16 +59,16 @@ class Bounds:
                 box = event.cell
                 scene = _Scene(self, located, box.when)
                 size = box.shape[-1] * box.tensor.dtype.bytes
-                yield box, size, self._alignment(box, scene), scene.inside(box)
+                yield box, size, self._alignment(box, size, scene), scene.inside(box)
 
-    def _alignment(self, box: GlobalBox, scene: _Scene) -> int:
+    def _alignment(self, box: GlobalBox, size: int, scene: _Scene) -> int:
         stride, found = box.tensor.dtype.bytes, self.widest[box.tensor.name]
         for dim, at in reversed(list(zip(box.tensor.dims, box.at, strict=True))):
             form = scene.form(at)
             terms = [1] if form is None else [scene.modulus(product, factor) for product, factor in form.terms]
             found = gcd(found, *(t * stride for t in terms))
             stride *= dim if isinstance(dim, int) else self.multiples.get(dim, 1)
-        return found & -found
+        return min(found & -found, size)
 
 
 class _Scene:

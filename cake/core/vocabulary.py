@@ -181,9 +181,9 @@ _MEMORY = (
 _GLOBAL = (
     _relation(
         "global_access(Op:op, Tensor:tensor, Bytes:int/bytes, Alignment:int/bytes)",
-        "Each thread that executes Op accesses Bytes of Tensor in one piece. Alignment is the largest power of two that"
-        " divides the address whatever the coordinates are, given what the host checks: the tensor and its rows are"
-        " aligned to the widest access that threads make to it.",
+        "Each thread that executes Op accesses Bytes of Tensor in one piece. Alignment is the largest power of two, up"
+        " to Bytes, that divides the address whatever the coordinates are, given what the host checks: the tensor and"
+        " its rows are aligned to the widest access that threads make to it.",
     ),
     _relation(
         "in_bounds(Op:op, Tensor:tensor)",

@@ -45,25 +45,28 @@ def known(lab: Lab) -> Known:
     gemm = load_corpus_kernel(ROOT / "corpus" / "kernels" / "gemm_bf16")
     small = smallest(gemm, Problem(dict(gemm.contract.simulator[-1]), {}), lab)
     assert small is not None
-    return Known(passing, passing, {}, {"gemm_bf16": (print_program(small),)})
+    scalars = {"rmsnorm_bf16": {"eps": 1e-6}}
+    return Known(passing, passing, scalars, {"gemm_bf16": (print_program(small),)})
 
 
-def studied(path: str, detail: str, outcome: str, lab: Lab, known: Known) -> Study:
-    """The study of one mutant of the GEMM."""
-    kernel = load_corpus_kernel(ROOT / "corpus" / "kernels" / "gemm_bf16")
-    good = kernel.program("m128n256s4")
+def studied(place: str, detail: str, outcome: str, lab: Lab, known: Known) -> Study:
+    """The study of one mutant, at `configuration/path`, that the simulator labelled."""
+    config, _, path = place.partition("/")
+    name = "rmsnorm_bf16" if config.startswith("r") else "gemm_bf16"
+    kernel = load_corpus_kernel(ROOT / "corpus" / "kernels" / name)
+    good = kernel.program(config)
     bad = print_program(next(e.program for e in edits(good) if e.path == path and e.detail == detail))
     parent = print_program(good)
     failure = Failure(
         program=text_hash(bad),
         text=bad,
-        kernel="gemm_bf16",
+        kernel=name,
         outcome=outcome,
         stage="simulate",
         where="",
         barrier="",
         parent=text_hash(parent),
-        config=kernel.constants("m128n256s4"),
+        config=kernel.constants(config),
         extents=dict(kernel.contract.simulator[-1]),
         devices={"simulator": 1},
         gpu=False,
@@ -79,26 +82,44 @@ def studied(path: str, detail: str, outcome: str, lab: Lab, known: Known) -> Stu
     ("path", "detail", "outcome", "clause"),
     [
         (
-            "load:3.2.4.1",
+            "m128n256s4/load:3.2.4.1",
             "mbarrier_expect.bytes: 49152 -> 49168",
             "hang",
             "finding(Op, Bar, Expected, Delivered) :- "
             "expects(Op, Bar, _), phase(Bar, _, _, Expected, Delivered), Expected != Delivered.",
         ),
         (
-            "math:4.5.0",
+            "m128n256s4/math:4.5.0",
             "mbarrier_wait.phase: ring_phase -> 0",
             "hang",
             "finding(Op, Bar) :- waits(Op, Bar), not lasting(Op, Bar).",
         ),
         (
-            "math:4.20.0",
+            "m128n256s4/math:4.20.0",
             "bulk_wait.pending: 1 -> 2",
             "mismatch",
             "finding(A, B) :- conflict(A, B, _), not ordered(A, B).",
         ),
+        (
+            "r4w8v8/rows",
+            "instances: 1 -> 2",
+            "hang",
+            "finding(Op, Bar) :- syncs(Op, Bar, _, _), not paced(Op, Bar).",
+        ),
+        (
+            "r4w8v8/rows:6.0",
+            "ld_global.src at[0]: r -> r + 1",
+            "illegal_address",
+            "finding(Op, Tensor) :- global_access(Op, Tensor, _, _), not in_bounds(Op, Tensor).",
+        ),
+        (
+            "r4w8v8/rows:6.33",
+            "st_global.dst at[1]: thread_id * 8 -> thread_id * 4",
+            "misaligned_address",
+            "finding(Op, Bytes, Alignment) :- global_access(Op, _, Bytes, Alignment), Bytes != Alignment.",
+        ),
     ],
-    ids=["bytes", "parity", "reuse"],
+    ids=["bytes", "parity", "reuse", "instances", "bounds", "alignment"],
 )
 def test_failure_distils_to_this_clause(
     path: str, detail: str, outcome: str, clause: str, lab: Lab, known: Known

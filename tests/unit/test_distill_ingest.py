@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,22 @@ def test_failures_that_look_alike_share_a_cluster(tmp_path: Path) -> None:
     }
     assert [c.gpu for c in found.clusters] == [2, 2]
     assert (found.records, found.passed) == (5, ())
+
+
+def test_a_hang_is_where_somebody_waits_on_a_barrier(tmp_path: Path) -> None:
+    """A warp that the end of its role keeps waiting says less than one at a barrier, wherever the record names them."""
+    program = text("SYN005")
+    waiting = {"path": "math:3.1.0", "barrier": "ring_full"}
+    for i, said in enumerate(
+        [
+            ({"kind": "watchdog", "path": "end", "barrier": ""}, {"kind": "places", "places": [waiting]}),
+            ({"kind": "places", "places": [{"path": "load:2", "barrier": ""}, waiting, "junk"]},),
+            ({"kind": "watchdog", **waiting}, {"kind": "places", "places": [{"path": "load:2", "barrier": "other"}]}),
+        ]
+    ):
+        found = taken(tmp_path / str(i), (program, replace(record(program, "hang"), diagnostics=said)))
+        failure = found.clusters[0].failures[0]
+        assert (failure.where, failure.barrier) == ("math:3.1.0", "ring_full")
 
 
 def test_the_gpus_word_goes_before_the_simulators(tmp_path: Path) -> None:
