@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from git import Git
-
 from cake.core.errors import CakeError, Exit
+
+# GitPython must not fail on import where git is missing: `GitRepo` says it in one sentence.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+from git import Git
 
 BOT_NAME: Final = "cake-distill"
 BOT_EMAIL: Final = "distill@cake.invalid"
@@ -229,6 +231,8 @@ class GitRepo:
 
     def tree_with(self, base: str, files: Mapping[str, bytes]) -> str:
         """Hash of the tree of `base` with `files` added or replaced. Writes objects only."""
+        for left in self.git_dir.glob("cake-index-*"):  # by a process that was killed: one at a time works here
+            shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix="cake-index-", dir=self.git_dir) as scratch:
             env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
             self._run(["read-tree", base], env=env)

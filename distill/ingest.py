@@ -14,6 +14,7 @@ from typing import Any, Final
 from cake.core.errors import CakeError
 from cake.core.evidence import Log, Record
 from cake.core.ir import OpStmt, Program
+from cake.core.lines import skip
 from cake.core.reader import read_program
 from cake.core.tree import statement
 from distill.store import digest
@@ -75,7 +76,7 @@ class Intake:
 def ingest(log: Log) -> Intake:
     """Group the failures of a log. Raises CakeError when it holds no record that can be read."""
     if not log.records:
-        why = "; ".join(f"{n} lines: {reason}" for reason, n in log.skipped.items())
+        why = "; ".join(f"{n} line{'s' if n != 1 else ''}: {reason}" for reason, n in log.skipped.items())
         raise CakeError(f"{log.path} holds no record{f' that can be read ({why})' if why else ''}")
     by_program: dict[str, list[Record]] = defaultdict(list)
     for record in log.records:
@@ -95,7 +96,7 @@ def ingest(log: Log) -> Intake:
         try:
             groups[signature(failure)].append(failure)
         except ValueError as error:
-            skipped[f"a failing program cannot be read: {error}"] += 1
+            skip(skipped, f"a failing program cannot be read: {error}")
     clusters = [
         Cluster(digest(*key)[:10], key, tuple(sorted(found, key=lambda f: (len(f.text), f.program))))
         for key, found in groups.items()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from cake.core.errors import CakeError
-from cake.core.ir import Program
+from cake.core.ir import Program, Tensor
 from cake.core.mutate import SMS, checksum, inputs_of
 from cake.core.sim import FIXED, Simulator
 from cake.core.sim.order import OrderName
@@ -65,6 +66,8 @@ class Right:
 ORDERS: Final[tuple[tuple[OrderName, int], ...]] = (*FIXED, ("random", 0))
 #: Steps of one CTA after which a run counts as a hang: reduced problems need a few thousand.
 STEPS: Final = 200_000
+#: Elements of the largest tensor that is simulated: a log may name any extents.
+ELEMENTS: Final = 1 << 24
 
 #: What the simulator raises for a program that cannot be run at all: an extent that it needs is missing, say.
 _CANNOT: Final = (ValueError, KeyError, ArithmeticError, IndexError, CakeError)
@@ -105,6 +108,9 @@ def judge(
 
 
 def _runs(program: Program, problem: Problem, orders: Sequence[tuple[OrderName, int]]) -> Iterator[SimResult]:
+    for tensor in program.of(Tensor):
+        if prod(problem.extents[d] if isinstance(d, str) else d for d in tensor.dims) > ELEMENTS:
+            raise ValueError(f"{tensor.name} is too large to be simulated")
     simulator = Simulator(program)
     inputs = inputs_of(program, problem.extents, problem.scalars, problem.seed)
     for order, seed in orders:

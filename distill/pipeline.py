@@ -87,7 +87,8 @@ def run(
     step = progress or (lambda note: None)
     git = GitRepo(repo)
     base = git.head()
-    if not dry_run and (dirty := git.dirty("cake", "distill", "corpus", "tests", "proposals")):
+    dirty = git.dirty("cake", "distill", "corpus", "tests", "proposals")
+    if dirty and not dry_run:
         raise CakeError(
             f"the checkout differs from HEAD ({dirty[0]}): commit or stash it, or pass --dry-run", Exit.ENVIRONMENT
         )
@@ -95,14 +96,20 @@ def run(
         log = read_log(log_path)
         intake = ingest(log)
         shipped = tuple(rules().values())
-        key = digest(base, _digest_of(log), *(render.rule_file(r) for r in shipped))
+        # What a changed checkout gives is kept apart from what its base commit gives.
+        changes = (part for path in dirty for part in (path, _contents(git.root / path)))
+        key = digest(base, _digest_of(log), *(render.rule_file(r) for r in shipped), *changes)
         store = RunStore(git.root / WORK / "distill" / key[:12])
         store.save(dump(_as_data(intake)), "ingest.json")
         return _Run(git, base, log, intake, store, shipped, step).report(dry_run, max_open, max_studies)
 
 
 def _digest_of(log: Log) -> str:
-    return digest(*(r.to_json() for r in log.records))
+    return digest(*(digest(r.to_json()) for r in log.records))  # of digests: together, the texts are too many
+
+
+def _contents(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
 
 
 def _as_data(intake: Intake) -> dict[str, Any]:

@@ -48,8 +48,11 @@ def run(log: Path, dry_run: bool, max_open: int, max_studies: int | None, repo: 
     proposes nothing new. The same log and base commit give the same branches, commit for commit. Only a person merges.
     """
     root = cake_repo(repo, "cake distill")
+    from cake.core.registry import problems
     from distill.pipeline import run as run_pipeline
 
+    for problem in problems():
+        click.echo(f"not loaded, so a rule may be missing: {problem}", err=True)
     bounds = {"max_open": max_open, "max_studies": max_studies}
     with progress("distilling") as step:
         report = run_pipeline(root, log, dry_run=dry_run, **bounds, progress=step)

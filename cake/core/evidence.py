@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from cake.core.errors import CakeError
-from cake.core.lines import Skipped, read_lines
+from cake.core.lines import Skipped, read_lines, skip
 from cake.core.programs import ProgramStore, is_hash
 
 SCHEMA: Final = 1
@@ -46,11 +46,10 @@ STAGES: Final = ("check", "simulate", "compile", "run", "measure")
 
 LABELLERS: Final = ("gpu", "simulator", "check", "compiler")
 
-#: Records that one reading keeps; a log has no more than this unless something is wrong with it.
+#: Records that one reading keeps, and bytes of their lines (they take four times that in memory). A log has no more
+#: unless something is wrong with it.
 KEEP: Final = 200_000
-
-#: Distinct reasons that one reading tells apart; a hostile log must not fill memory with them.
-MAX_REASONS: Final = 50
+KEEP_BYTES: Final = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +166,8 @@ def _diagnostics(data: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def _numbers(key: str, data: Any) -> dict[str, Any]:
-    allowed: dict[str, Any] = {"config": int | float | str, "extents": int, "metrics": int | float}
-    if not isinstance(data, dict) or not all(isinstance(v, allowed[key]) for v in data.values()):
+    allowed: dict[str, Any] = {"config": (int, float, str, bool), "extents": (int,), "metrics": (int, float)}
+    if not isinstance(data, dict) or not all(type(v) in allowed[key] for v in data.values()):  # a bool is an int, too
         raise ValueError(f"key {key!r} is not an object of plain values")
     if any(isinstance(v, float) and not math.isfinite(v) for v in data.values()):
         raise ValueError(f"key {key!r} holds a number that is not finite")
@@ -179,8 +178,9 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def iter_records(path: Path, skipped: Skipped) -> Iterator[Record]:
-    """The records of one file, in order, in bounded memory. What cannot be read is counted in `skipped` by reason."""
+def iter_records(path: Path, skipped: Skipped) -> Iterator[tuple[Record, int]]:
+    """The records of one file, in order, in bounded memory, each with the length of its line. What cannot be read is
+    counted in `skipped` by reason."""
     for line in read_lines(path, skipped):
         try:
             data = json.loads(line, parse_constant=_no_constant)
@@ -188,10 +188,9 @@ def iter_records(path: Path, skipped: Skipped) -> Iterator[Record]:
             skipped["not JSON"] += 1
             continue
         try:
-            yield parse_record(data)
+            yield parse_record(data), len(line)
         except ValueError as error:
-            reason = str(error)[:160]
-            skipped[reason if reason in skipped or len(skipped) < MAX_REASONS else "other reasons"] += 1
+            skip(skipped, str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,21 +230,25 @@ def find_records(path: Path) -> list[Path]:
     raise CakeError(f"{path} holds no {', '.join(_NAMES)}, and no folder that does")
 
 
-def read_log(path: Path, *, keep: int = KEEP) -> Log:
-    """Read a log, or a folder of logs one after the other: up to `keep` records whose programs are there and have the
-    hash that names them.
+def read_log(path: Path, *, keep: int = KEEP, keep_bytes: int = KEEP_BYTES) -> Log:
+    """Read a log, or a folder of logs one after the other: up to `keep` records, of `keep_bytes` in all, whose programs
+    are there and have the hash that names them.
 
     Everything else is skipped and counted. Raises CakeError when there is no such log, never for what it holds."""
     files = find_records(Path(path))
     store = ProgramStore(*dict.fromkeys(file.parent for file in files))
     skipped: Skipped = Counter()
     records: list[Record] = []
-    for record in chain.from_iterable(iter_records(file, skipped) for file in files):
+    size = 0
+    for record, length in chain.from_iterable(iter_records(file, skipped) for file in files):
         if len(records) == keep:
             skipped[f"beyond the first {keep} records"] += 1
+        elif size + length > keep_bytes:
+            skipped[f"beyond the first {keep_bytes} bytes of records"] += 1
         elif not store.has(record.program):
             skipped["its program is missing"] += 1
         else:
+            size += length
             records.append(record)
     skipped.update(store.skipped)
     return Log(Path(path), tuple(records), dict(sorted(skipped.items())), store)

@@ -13,9 +13,16 @@ from typing import BinaryIO, Final, TypeAlias, cast
 Skipped: TypeAlias = Counter[str]  #: how many lines were skipped, by reason
 
 MAX_LINE: Final = 1 << 20  #: bytes of the longest line that is read; a record has a few thousand
+MAX_REASONS: Final = 50  #: reasons that are told apart; a hostile file must not fill memory with them
 _CHUNK: Final = 1 << 18
 _XZ: Final = b"\xfd7zXZ\x00"
 _GZIP: Final = b"\x1f\x8b"
+
+
+def skip(skipped: Skipped, reason: str) -> None:
+    """Count one line that is skipped for `reason`, a text that the file may have had a part in."""
+    reason = reason[:160]
+    skipped[reason if reason in skipped or len(skipped) < MAX_REASONS else "other reasons"] += 1
 
 
 def open_stream(path: Path) -> BinaryIO:

@@ -10,10 +10,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from cake.core.lines import Skipped, read_lines
+from cake.core.lines import MAX_LINE, Skipped, read_lines
 
 PACKS: Final = ("programs.jsonl", "programs.jsonl.xz", "programs.jsonl.gz")
-_BUDGET: Final = 256 << 20  #: bytes of text that one store keeps from packs
+_BUDGET: Final = 256 << 20  #: characters of text that one store keeps in memory
 
 
 def is_hash(text: str) -> bool:
@@ -34,6 +34,7 @@ class ProgramStore:
         self.folders = folders
         self.skipped: Skipped = Counter()
         self._texts: dict[str, str] = {}
+        self._size = 0
         self._packed = False
 
     def _loose(self, folder: Path, name: str) -> Path:
@@ -41,7 +42,6 @@ class ProgramStore:
 
     def _read_packs(self) -> None:
         self._packed = True
-        size = 0
         for path in (folder / pack for folder in self.folders for pack in PACKS):
             if not path.is_file():
                 continue
@@ -53,13 +53,18 @@ class ProgramStore:
                 except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                     self.skipped["program pack: not an entry"] += 1
                     continue
-                size += len(text)
                 if not sound:
                     self.skipped["program pack: text and hash disagree"] += 1
-                elif size > _BUDGET:
+                elif not self._keep(name, text):
                     self.skipped["program pack: too large"] += 1
-                else:
-                    self._texts[name] = text
+
+    def _keep(self, name: str, text: str) -> bool:
+        """Keep a text in memory, if there is room."""
+        if name not in self._texts:
+            self._size += len(text)
+        if self._size <= _BUDGET:
+            self._texts[name] = text
+        return name in self._texts
 
     def get(self, name: str) -> str | None:
         """The text called `name`, or None when it is missing or is another text than its name says."""
@@ -75,13 +80,14 @@ class ProgramStore:
             if text_hash(text) != name:
                 self.skipped["program file: text and hash disagree"] += 1
                 return None
-            self._texts[name] = text
+            self._keep(name, text)
+            return text
         return self._texts[name]
 
     @staticmethod
     def _read_loose(path: Path) -> str | None:
         try:
-            return path.read_text()
+            return path.read_text() if path.stat().st_size <= MAX_LINE else None
         except (OSError, UnicodeDecodeError):
             return None
 
@@ -107,7 +113,7 @@ class ProgramStore:
         part = path.with_suffix(".part")
         part.write_text(text)
         part.replace(path)  # whole or not at all
-        self._texts[name] = text
+        self._keep(name, text)
 
     def write_pack(self, path: Path, names: Collection[str]) -> None:
         """Write `names` with their texts into one compressed pack, sorted, the same bytes for the same programs."""

@@ -6,6 +6,7 @@ import builtins
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +65,18 @@ def test_bad_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     captured = capsys.readouterr()
     assert code == BAD_FILES[name][2]
     assert BAD_FILES[name][1] in captured.out + captured.err
+    assert "Traceback" not in captured.err
+    assert not (tmp_path / MARKER).exists()
+
+
+@pytest.mark.parametrize("verb", ["check", "facts", "sim", "lower", "compile"])
+def test_no_verb_runs_a_program(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """Python in a `.cake` file is refused by every verb that reads one, and never run."""
+    monkeypatch.chdir(tmp_path)
+
+    assert run([verb, str(write(tmp_path, "hostile.cake"))]) == Exit.FINDINGS
+    captured = capsys.readouterr()
+    assert "`import` is not part of the language" in captured.out + captured.err
     assert "Traceback" not in captured.err
     assert not (tmp_path / MARKER).exists()
 
@@ -193,6 +206,19 @@ def test_doctor_without_cuda(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -
     assert "pip install" in items["nvrtc"]["remedy"]
     assert items["gpu"]["status"] == "missing"
     assert items["python"]["status"] == "ok"
+
+
+def test_doctor_with_an_old_driver(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """A driver that cannot load Cake's cubins is told with its version, and with what to install."""
+    from cake.core import launch
+
+    stub = SimpleNamespace(cuInit=lambda _: (0,), cuDriverGetVersion=lambda: (0, 12080))
+    monkeypatch.setattr(launch, "_driver", lambda: stub)
+
+    assert run(["doctor", "--json"]) == Exit.CLEAN
+    (gpu,) = (i for i in json.loads(capsys.readouterr().out)["items"] if i["name"] == "gpu")
+    assert (gpu["status"], gpu["remedy"]) == ("missing", "a machine with an NVIDIA GPU and its driver, 580 or newer")
+    assert gpu["detail"].startswith("the NVIDIA driver supports CUDA 12.8, cubins of Cake need 13.0")
 
 
 def test_doctor_without_clingo(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

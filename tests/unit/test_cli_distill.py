@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cake.cli.app import run
+from cake.core import registry
 from cake.core.errors import CakeError, Exit
 from distill import pipeline
 from distill.pipeline import Row, RunReport
@@ -95,6 +96,16 @@ def test_the_report_as_data(repository: Path, monkeypatch: pytest.MonkeyPatch, c
     document = json.loads(capsys.readouterr().out)
     assert [r["failures"] for r in document["rows"]] == [12, 3, 10, 4, 1]
     assert document["schema"] == 1
+
+
+def test_plugins_that_do_not_load_are_named(repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """The run goes on without them, and says so: what they would have explained may be proposed again."""
+    problem = registry.PluginProblem("cake-pack-x", "pack x", "cake_rul is no hook of Cake; did you mean cake_rule?")
+    monkeypatch.setattr(registry, "problems", lambda: (problem,))
+    distilled(monkeypatch, REPORT)
+
+    assert run(["distill", "run", "log"]) == Exit.CLEAN
+    assert capsys.readouterr().err == f"not loaded, so a rule may be missing: {problem}\n"
 
 
 def test_a_log_that_is_missing(repository: Path, capsys: Capture) -> None:

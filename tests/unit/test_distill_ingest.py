@@ -10,11 +10,13 @@ import pytest
 from cake.core.diagnostics import Verdict
 from cake.core.errors import CakeError
 from cake.core.evidence import EvidenceWriter, Origin, Record, read_log
+from cake.core.lines import MAX_REASONS
 from cake.core.printer import print_program
 from cake.core.programs import text_hash
 from cake.core.reader import read_program
 from distill.gates import MERGE_TIER, GateLine, green, parse_gates, summary, upper_bound
 from distill.ingest import Intake, ingest
+from distill.oracle import Problem, reference
 
 BAD = Path(__file__).parents[2] / "corpus" / "bad"
 
@@ -113,8 +115,26 @@ def test_an_empty_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CakeError, match=r"holds no record$"):
         taken(tmp_path)
     (tmp_path / "records.jsonl").write_text("{\n")
-    with pytest.raises(CakeError, match=r"holds no record that can be read \(1 lines: not JSON\)"):
+    with pytest.raises(CakeError, match=r"holds no record that can be read \(1 line: not JSON\)"):
         ingest(read_log(tmp_path))
+
+
+def test_programs_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    """A failing program that is no schedule is skipped with its reason; not more reasons than a person would read."""
+    bad = [f"import {'x' * n}\n" for n in range(1, 80)]
+    found = taken(tmp_path, *((t, record(t, "hang")) for t in bad), (text("SYN005"), record(text("SYN005"), "hang")))
+    assert [len(c.failures) for c in found.clusters] == [1]
+    assert sum(found.skipped.values()) == 79
+    assert len(found.skipped) <= MAX_REASONS + 1
+    assert all("cannot be read" in reason or reason == "other reasons" for reason in found.skipped)
+
+
+@pytest.mark.parametrize("extents", [{"M": 8, "N": 10**9, "K": 8}, {"M": 0, "N": 8, "K": 8}, {"M": 8}])
+def test_a_problem_that_cannot_be_simulated(extents: dict[str, int]) -> None:
+    """A log may name any extents: one too large, or none, is no reference, and nothing is allocated for it."""
+    program = read_program(text("SYN005", "good"))
+    assert reference(program, Problem({"M": 8, "N": 8, "K": 8}, {})) is not None
+    assert reference(program, Problem(extents, {})) is None
 
 
 def test_a_cluster_does_not_depend_on_the_order_of_the_log(tmp_path: Path) -> None:

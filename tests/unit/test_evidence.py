@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import shutil
 from pathlib import Path
 
 import pytest
 
+from cake.core import programs
 from cake.core.errors import CakeError
-from cake.core.evidence import KEEP, OUTCOMES, EvidenceWriter, Origin, Record, pack, parse_record, read_log
+from cake.core.evidence import KEEP, KEEP_BYTES, OUTCOMES, EvidenceWriter, Origin, Record, pack, parse_record, read_log
 from cake.core.lines import MAX_LINE
 from cake.core.programs import ProgramStore, text_hash
 
@@ -191,6 +193,46 @@ def test_keep_bounds_memory(tmp_path: Path) -> None:
     assert [r.kernel for r in log.records] == ["k0", "k1", "k2"]
     assert log.skipped == {"beyond the first 3 records": 2}
     assert KEEP >= 100_000
+
+
+def test_bytes_bound_memory(tmp_path: Path) -> None:
+    """Long records count by their length: what is kept stays below the bound, whatever they hold."""
+    length = write(tmp_path, record(stderr="x" * 1000)).stat().st_size - 1
+    write(tmp_path, *[record(stderr="x" * 1000)] * 4)
+    log = read_log(tmp_path, keep_bytes=3 * length)
+    assert len(log.records) == 3
+    assert log.skipped == {f"beyond the first {3 * length} bytes of records": 2}
+    assert KEEP_BYTES < 1 << 30
+
+
+def test_extents_are_whole_numbers(tmp_path: Path) -> None:
+    """A truth value is an int in Python, and no extent of a tensor."""
+    data = json.loads(record(extents={"M": 1}).to_json())
+    assert parse_record(data).extents == {"M": 1}
+    with pytest.raises(ValueError, match="key 'extents' is not an object of plain values"):
+        parse_record({**data, "extents": {"M": True}})
+    assert parse_record({**data, "config": {"FAST": True}}).config == {"FAST": True}
+
+
+def test_a_program_file_of_any_size(tmp_path: Path) -> None:
+    """A loose file that is longer than any program is as good as missing, and is not read."""
+    name = text_hash("x" * (MAX_LINE + 1))
+    path = tmp_path / "programs" / name[:2] / f"{name}.cake"
+    path.parent.mkdir(parents=True)
+    path.write_text("x" * (MAX_LINE + 1))
+    assert ProgramStore(tmp_path).get(name) is None
+
+
+def test_a_store_keeps_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its budget it reads a loose program again each time."""
+    monkeypatch.setattr(programs, "_BUDGET", 2)
+    texts = ["a", "b", "c"]
+    for text in texts:
+        ProgramStore(tmp_path).put(text_hash(text), text)
+    store = ProgramStore(tmp_path)
+    assert [store.get(text_hash(text)) for text in texts] == texts
+    shutil.rmtree(tmp_path / "programs")
+    assert [store.get(text_hash(text)) for text in texts] == ["a", "b", None]
 
 
 def test_pack_is_deterministic_and_equal(tmp_path: Path) -> None:

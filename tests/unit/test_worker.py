@@ -126,6 +126,18 @@ def test_an_old_driver_is_refused() -> None:
     assert error.value.exit_code == Exit.ENVIRONMENT
 
 
+def test_a_worker_with_an_old_driver_exits_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its exit code says that the machine is at fault, and the sentence what to install."""
+    stub = SimpleNamespace(cuInit=lambda _: (0,), cuDriverGetVersion=lambda: (0, 12080))
+    monkeypatch.setattr(launch, "_driver", lambda: stub)
+    write_request(tmp_path, request(), b"")
+
+    assert main([str(tmp_path)]) == Exit.ENVIRONMENT
+    assert "supports CUDA 12.8, cubins of Cake need 13.0 (driver 580 or newer)" in capsys.readouterr().err
+
+
 def test_another_architecture_is_refused() -> None:
     """A plan is exact about its target."""
     device: Any = SimpleNamespace(capability=(8, 0), name="NVIDIA A100")
