@@ -35,16 +35,10 @@ from distill.review import WORK
 from distill.scale import smallest
 from distill.store import RunStore, digest, dump, exclusive, write_atomic
 from distill.study import Known, Study, as_json
-from distill.survey import Case, Group, groups
+from distill.survey import Case, Group, dynamic, groups
 from distill.table import Row
 from distill.workers import Workers
 
-#: Relations that say in which order and how often things happen: where they change, there is something to learn.
-DYNAMIC: Final = (
-    *("phase", "phase_role", "net", "lead", "paced", "lasting", "first_parity", "same_slot", "completes_slot"),
-    *("retired", "covers", "outstanding", "ordered", "visible", "register_fenced"),
-    *("commits", "expects", "arrives", "conflict", "same_trip"),
-)
 #: Groups studied ahead of the one that is judged.
 AHEAD: Final = 4
 #: Programs that passed on record and take part in every study, beside the corpus.
@@ -261,10 +255,15 @@ class _Run:
         return found
 
     def _queue(self, surveyed: Mapping[str, list[Case]]) -> list[Group]:
-        """All groups; hangs first: one schedule shows them, where wrong values take every schedule and several times as
-        long."""
+        """All groups. Those first of which executions do something else: without that, the fault is in the numbers. Of
+        them hangs: one schedule shows them, where wrong values take every schedule and several times as long."""
+
+        def place(group: Group) -> tuple[bool, bool, int, int, str]:
+            told = any(dynamic(change) for change in group.cases[0].delta)
+            return (not told, group.signature[0] != "hang", -group.gpu, -len(group.cases), group.key)
+
         every = [g for c in self.intake.clusters for g in groups(c.key, c.signature, surveyed[c.key])]
-        return sorted(every, key=lambda g: (not _tells(g), g.signature[0] != "hang", -g.gpu, -len(g.cases), g.key))
+        return sorted(every, key=place)
 
     def _study_path(self, group: Group) -> Path:
         return self.store.path("study", f"{group.key}.pickle")
@@ -288,8 +287,3 @@ def _load(path: Path) -> Any:
         return pickle.loads(path.read_bytes())
     except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError):
         return None
-
-
-def _tells(group: Group) -> bool:
-    """Whether what executions did changed here: without that, the fault is in the numbers, not in the schedule."""
-    return any(change[1:].partition(" ")[0] in DYNAMIC for change in group.cases[0].delta)

@@ -21,7 +21,7 @@ from distill.reduce import reduce_pair
 from distill.repair import touched
 from distill.saturate import irregular
 from distill.scale import scaled
-from distill.survey import TEXTUAL, Case, Group
+from distill.survey import TEXTUAL, Case, Group, dynamic
 from distill.teach import Lesson, flagged_members, learn
 
 #: Members of a group that the clause has to flag while it is learnt, and folds of the held-out gate.
@@ -31,7 +31,6 @@ MAX_FOLDS: Final = 4
 EXTENTS: Final = (1, 8, 16, 40, 64, 72, 136, 200, 264, 328)
 #: Why some failures teach nothing.
 VALUES_ONLY: Final = "only what is computed differs: numerical validation finds it, no fact does"
-NO_FACT: Final = "no fact tells it from the program that it was made from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,9 @@ def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem, str] | st
     outcome = failure.outcome if failure.gpu or judgement.like(failure.outcome) else judgement.outcome
     if not judgement.like(outcome) or not judgement.fails:
         return f"the simulator says {judgement.outcome}, the log {failure.outcome}"
-    if not _tells(pair(bad, good), lab):
-        return VALUES_ONLY if LIKE.get(outcome) == "wrong values" else NO_FACT
+    if untold := _untold(pair(bad, good), lab):
+        computed = LIKE.get(outcome) == "wrong values" and not any(dynamic(change) for change in case.delta)
+        return VALUES_ONLY if computed else f"nothing learnt: {untold}"
     silent = not any(lab.flags(bad).values())
     small = [lab.read(text) for text in known.small.get(failure.kernel, ())]
     for less_bad, less_good in scaled(small, bad, good):
@@ -125,13 +125,14 @@ def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem, str] | st
     return pair(bad, good), problem, outcome
 
 
-def _tells(p: Pair, lab: Lab) -> bool:
-    """Whether any clause tells the failing program from its repair: if none does here, none will after a reduction."""
+def _untold(p: Pair, lab: Lab) -> str:
+    """Why no clause tells the failing program from its repair; empty when one does. If none does here, none will after
+    a reduction."""
     heads = _heads(p, lab)
     target, good = lab.example(p.bad, frozenset(heads)), lab.example(p.good)
-    return (
-        target is not None and good is not None and learn(target, heads, (), [good], {}, lambda n: None, 0).alive != ()
-    )
+    if target is None or good is None:
+        return "exploration cannot take it in"
+    return learn(target, heads, (), [good], {}, lambda n: None, 0).reason
 
 
 def _heads(p: Pair, lab: Lab) -> tuple[str, ...]:

@@ -25,6 +25,16 @@ TEXTUAL: Final = frozenset(
 )
 
 
+#: Relations that say in which order and how often things happen: where they change, there is something to learn.
+DYNAMIC: Final = frozenset(
+    (
+        *("phase", "phase_role", "net", "lead", "paced", "lasting", "first_parity", "same_slot", "completes_slot"),
+        *("retired", "covers", "outstanding", "ordered", "visible", "register_fenced"),
+        *("commits", "expects", "arrives", "conflict", "same_trip"),
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One failure as surveyed. `codes` are shipped rules that flag it at an op that the repair touches and are silent
@@ -82,6 +92,11 @@ def delta(bad: Example | None, good: Example | None) -> tuple[str, ...]:
     if bad is None or good is None:
         return ()
     return _changed(bad, good, RELATIONS.keys() - TEXTUAL) or _changed(bad, good, TEXTUAL)
+
+
+def dynamic(change: str) -> bool:
+    """Whether a change in the facts, as `delta` writes it, is one in what executions do."""
+    return change[1:].partition(" ")[0] in DYNAMIC
 
 
 def _changed(bad: Example, good: Example, relations: Collection[str]) -> tuple[str, ...]:
