@@ -127,8 +127,8 @@ class _Scene:
         for part in _least_of(stop):
             match part:
                 case Binary(op="//", left=left, right=Const(value=int() as divisor)) if divisor > 0:
-                    # divisor * (counter + 1) <= left: rounding down only ever makes it less.
-                    if (form := self.form(left)) is not None:
+                    # divisor * (counter + 1) <= left, unless a negative `left` is rounded up, towards zero.
+                    if (form := self.form(left)) is not None and self.forms.least(form) >= 0:
                         times = multiply(counter, number(divisor))
                         self.known.append(add(add(form, times, -1), number(divisor), -1))
                 case _:

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -172,8 +171,8 @@ ACTIONS: Final[dict[str, Callable[[], None]]] = {
 
 def _noticed(pool: Any, **_: Any) -> str:
     """Wait until a pool has seen that its workers are gone, which it may do sooner or later."""
-    while not pool._broken:
-        time.sleep(0.01)
+    if pool._executor_manager_thread is not None:
+        pool._executor_manager_thread.join()
     return "shutdown"
 
 
@@ -230,11 +229,11 @@ def _watch(place: str, action: str) -> None:
         before(workers.ProcessPoolExecutor, "shutdown", _noticed)
     if place == "fork":
         before(workers.Workers, "examine", lambda *_: "fork")
-        prepare, parent = workers._prepare, os.getpid()
+        prepare, (end, ours) = workers._prepare, os.pipe()
 
         def orphaned(*args: Any) -> None:
-            while os.getppid() == parent:
-                time.sleep(0.01)
+            os.close(ours)
+            os.read(end, 1)  # comes to the end of the pipe with the last process that may write to it: the parent
             prepare(*args)
 
         workers._prepare = orphaned
