@@ -26,6 +26,12 @@ class Row:
     branch: str
     note: str
 
+    @property
+    def green(self) -> bool:
+        """Whether there is a rule, and no gate of its tier was anything but passed."""
+        passed, _, of = self.gates.partition("/")
+        return bool(of) and passed == of
+
 
 def rows(
     clusters: Sequence[Cluster],

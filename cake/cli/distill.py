@@ -70,9 +70,9 @@ def _text(report: RunReport) -> None:
     click.echo(f"{plural(report.records, 'record')}, {failures} of them failures{unread}")
     for reason, n in report.skipped.items():
         click.echo(f"  {style('skipped', fg='yellow')} {n}: {reason}")
-    proposals = [r for r in report.rows if r.gates]
+    proposals = [r for r in report.rows if r.green]
     known = [r for r in report.rows if r.rule and not r.gates]
-    left = [r for r in report.rows if not r.rule]
+    left = [r for r in report.rows if not r.green and r not in known]
     if proposals:
         click.echo(f"\n{style('Proposals', bold=True)}")
         header = ("cluster", "failures", "rule", "gates", "branch", "")
@@ -80,7 +80,7 @@ def _text(report: RunReport) -> None:
         click.echo(table(header, cells))
     for title, rows, key in (
         ("Explained already", known, lambda r: r.rule),
-        ("Not explained", left, lambda r: r.note),
+        ("Not explained", left, lambda r: f"{r.rule}: {r.note}" if r.rule else r.note),
     ):
         if rows:
             counts: Counter[str] = Counter()
