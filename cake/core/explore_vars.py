@@ -254,6 +254,8 @@ def study(stmts: tuple[Stmt, ...]) -> Variables:
                 v.kinds[name] = Kind.DATA
     for name, _ in sources:
         v.kinds.setdefault(name, Kind.CONCRETE)
+    elected, others = _names_by_lane(stmts)
+    v.varying |= elected & others
     changed = True
     while changed:
         changed = False
@@ -265,8 +267,6 @@ def study(stmts: tuple[Stmt, ...]) -> Variables:
                 v.varying.add(name)
                 changed = True
         changed |= _spread_masks(stmts, v, False)
-    elected, others = _names_by_lane(stmts)
-    v.varying |= elected & others
     _spread_demands(everything, v)
     return v
 

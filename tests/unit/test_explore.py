@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cake.core.corpus import load_corpus
-from cake.core.explore import analyse
+from cake.core.explore import Analysis, analyse
 from cake.core.reader import read_program
 from cake.core.registry import targets
 from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
@@ -179,3 +179,52 @@ def test_registers_come_from_the_pool() -> None:
     analysis = explored(edited(GROW, ("232", "240")))
     assert [s.strand for s in analysis.stuck] == ["take"]
     assert "240 registers a thread" in analysis.reason
+
+
+ALONE = """\
+@schedule(target="sm_90a")
+def alone(A: Tensor[f32, "N"]):
+    launch(ctas=1)
+    warps = role(warps=2)
+    bar = mbarrier(arrivals=64, at=0)
+
+    with warps:
+        BODY
+"""
+
+
+def alone(*lines: str) -> Analysis:
+    """The exploration of one role of two warps with one barrier of 64 arrivals."""
+    return explored(ALONE.replace("BODY", "\n        ".join(lines)))
+
+
+LEAVES = (
+    "for i in range(2):",
+    "    CONDITION",
+    "        break",
+    "    mbarrier_arrive(bar)",
+    "    mbarrier_wait(bar, i)",
+)
+
+
+@pytest.mark.parametrize("condition", ["with one_lane():", "if thread_id < 5:", "if warp_id == 1:"])
+def test_a_loop_that_some_threads_leave_is_not_explored(condition: str) -> None:
+    """The threads that go on arrive without those that left: what follows the loop is not what all of them do."""
+    analysis = alone(*(line.replace("CONDITION", condition) for line in LEAVES))
+    assert not analysis.closed
+    assert "the break at warps:0.0.0 is for some threads of its loop" in analysis.reason
+
+
+def test_a_loop_of_one_lane_may_be_left_by_that_lane() -> None:
+    """All threads that run the loop leave it together."""
+    analysis = alone("with one_lane():", "    for i in range(N):", "        break")
+    assert analysis.closed, analysis.reason
+
+
+def test_what_one_lane_alone_assigns_differs_wherever_it_is_copied() -> None:
+    """A copy of such a scalar decides differently in different lanes, as the scalar itself does."""
+    elected = ("x = 0", "with one_lane():", "    x = 1")
+    for read, name in (((), "x"), (("y = x + 1 - 1",), "y")):
+        analysis = alone(*elected, *read, f"if {name} == 1:", "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+        assert not analysis.closed
+        assert "differs between threads" in analysis.reason
