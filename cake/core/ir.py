@@ -356,8 +356,8 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`left op right`. `//` and `%` round towards minus infinity on paper; operands are non-negative in practice and
-    the lowering says so. A fragment operand makes the result elementwise; a scalar beside it is broadcast."""
+    """`left op right`. `//` rounds towards zero and `%` has the sign of `left`, as in C++. A fragment operand makes the
+    result elementwise; a scalar beside it is broadcast."""
 
     op: str
     left: Expr

@@ -8,6 +8,7 @@ from cake.core.corpus import load_corpus
 from cake.core.explore import Analysis, analyse
 from cake.core.reader import read_program
 from cake.core.registry import targets
+from cake.core.sim import simulate
 from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
 from tests.cases.verify.programs import RING, edited, explored, refuted
 
@@ -228,3 +229,58 @@ def test_what_one_lane_alone_assigns_differs_wherever_it_is_copied() -> None:
         analysis = alone(*elected, *read, f"if {name} == 1:", "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
         assert not analysis.closed
         assert "differs between threads" in analysis.reason
+
+
+COUNTS_DOWN = ("x = 5", "for i in range(9):", "    if x == 0:", "        break", "    x = x + -1")
+
+
+def test_a_counter_that_counts_down_is_not_reduced() -> None:
+    """`x == 0` tells 0 from all larger numbers, and `x + -1` does not keep them apart: five iterations are not one."""
+    lines = (*COUNTS_DOWN, "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+    analysis = explored(ALONE.replace("arrivals=64", "arrivals=320").replace("BODY", "\n        ".join(lines)))
+    assert analysis.closed, analysis.reason
+    assert ("bar", "completed", 320, 0, 0) in analysis.facts["phase"]
+
+
+ARITHMETIC = {
+    "i32 division rounds to zero": "(0 - 7) // 2 == -3",
+    "an i32 remainder has the sign of its dividend": "(0 - 7) % 3 == -1",
+    "u32 wraps below 0": "u32(0) - u32(1) > u32(5)",
+    "a cast to u32 wraps": "cast(0 - 1, u32) > u32(5)",
+    "a cast to i32 wraps": "cast(u32(4294967295), i32) == -1",
+    "a cast to bool is 0 or 1": "cast(cast(5, bool), i32) == 1",
+}
+
+
+@pytest.mark.parametrize("condition", ARITHMETIC.values(), ids=ARITHMETIC)
+def test_conditions_are_decided_as_the_machine_decides_them(condition: str) -> None:
+    """Exploration and simulator take the same branch: all threads arrive, and nobody waits in vain."""
+    lines = (f"if {condition}:", "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+    analysis = alone(*lines)
+    assert analysis.closed, analysis.reason
+    text = ALONE.replace("BODY", "\n        ".join(lines))
+    assert simulate(read_program(text), {}, {"N": 1}).outcome == "ok"
+
+
+UNDECIDED = {
+    "an overflow": ("x = 2147483647", "if x << 1 > 0:"),
+    "a division by zero": ("x = 0", "if 5 // x > 0:"),
+    "a division by a constant zero": ("if 5 // 0 > 0:",),
+    "a division by zero in some thread": ("if 5 // thread_id > 0:",),
+    "a float": ("x = 1", "if cast(x, f32) / cast(2, f32) > cast(0, f32):"),
+}
+
+
+@pytest.mark.parametrize("lines", UNDECIDED.values(), ids=UNDECIDED)
+def test_what_the_machine_leaves_open_is_unknown(lines: tuple[str, ...]) -> None:
+    """No branch is taken where the language says nothing about the value."""
+    analysis = alone(*lines, "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+    assert not analysis.closed
+
+
+def test_a_remainder_below_zero_is_no_slot() -> None:
+    """`(i - 1) % 2` is -1 in the first iteration, not 1."""
+    text = ALONE.replace("at=0", "at=0, slots=2")
+    body = ("for i in range(2):", "    mbarrier_arrive(bar[(i - 1) % 2])")
+    analysis = explored(text.replace("BODY", "\n        ".join(body)))
+    assert "names a slot of bar outside its 2" in analysis.reason
