@@ -36,6 +36,12 @@ IN_A_ROLE = [
     ('x = f"{TWO}"', 1, "an f-string is not part of the language: write a plain string"),
     ("x = (y := 1)", 1, "`:=` is not part of the language: assign in a statement of its own"),
     ("x = print(1)", 1, "unknown function 'print'"),
+    ("tma_load(s[0], X_map, at=(0,), done=done)", 1, "tma_load: done is a named barrier, not an mbarrier"),
+    (
+        'x = fragment(f16, (64,), layout="wgmma")\nstmatrix(s[0], x)',
+        2,
+        "stmatrix: src has shape (64,), dst (8, 4); both need 64 rows and a multiple of 16 columns",
+    ),
     ("x = os.system", 1, "unknown name 'os'"),
     ("x += 1", 1, "an augmented assignment is not part of the language: write `x = x + ...`"),
     ("x: i32 = 1", 1, "an annotated assignment is not part of the language: types are inferred; write `x = ...`"),
