@@ -243,8 +243,10 @@ class Compiler:
     # ------------------------------------------------------------------------------------------------------- events
 
     def _primitive(self, stmt: OpStmt, path: str, context: Context) -> Context:
-        site = self._site(path, context)
+        site, target = self._site(path, context), self.m.program.target
         self.m.threads.setdefault(path, {})[self.strand.index] = site.threads
+        if target not in stmt.op.targets:
+            self.m.unknown(f"{stmt.op.opname} at {path} is no instruction of {target}")
         reads = [
             part
             for name, kind in stmt.op.kinds.items()

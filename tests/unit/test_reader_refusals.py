@@ -327,6 +327,7 @@ IN_A_FILE = [
         "no launch: write `launch(ctas=...)` above the roles",
     ),
     ("{HEAD}{ROLE}    launch(ctas=1)\n", 7, "a second launch"),
+    ("{HEAD}    launch(ctas=1)\n", 2, "k has no role: declare `x = role(warps=4)` and write its body"),
     ("{HEAD}    launch(ctas=1)\n    r = role(warps=1)\n", 4, "role r has no body"),
     ("{HEAD}{ROLE}    with r:\n        pass\n", 4, "role r has 2 bodies"),
     ("{HEAD}{ROLE}    with q:\n        pass\n", 7, "'q' is no role; declare it above: `q = role(warps=4)`"),
