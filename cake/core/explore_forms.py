@@ -26,6 +26,8 @@ SPECIAL_LOWER: Final = {
     "thread_id": 0,
 }
 INFINITE: Final = -(2**62)
+#: Size of the largest form that is kept: text from strangers cannot ask for unbounded algebra.
+LARGEST: Final = 2_000
 
 
 def _quotient(a: int, b: int) -> int:
@@ -85,6 +87,11 @@ class Form:
         """The form without its constant part."""
         return Form(tuple(t for t in self.terms if t[0]))
 
+    @property
+    def size(self) -> int:
+        """Bits of its factors and letters of its atoms."""
+        return sum(factor.bit_length() + sum(map(len, product)) for product, factor in self.terms)
+
     def __str__(self) -> str:
         return " + ".join("*".join((str(factor), *product)) for product, factor in self.terms) or "0"
 
@@ -134,7 +141,11 @@ class Forms:
 
     def of(self, expr: Expr, env: Mapping[str, Form | None]) -> Form | None:
         """The form of an integer or boolean expression, where `env` maps scalars to theirs. None when a part of it
-        has none: a scalar that changes, a value from memory, a division by zero."""
+        has none: a scalar that changes, a value from memory, a division by zero, or something too large to keep."""
+        form = self._of(expr, env)
+        return form if form is None or form.size <= LARGEST else None
+
+    def _of(self, expr: Expr, env: Mapping[str, Form | None]) -> Form | None:
         match expr:
             case Const(value=int() as value):
                 return number(int(value))

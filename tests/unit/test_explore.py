@@ -284,3 +284,19 @@ def test_a_remainder_below_zero_is_no_slot() -> None:
     body = ("for i in range(2):", "    mbarrier_arrive(bar[(i - 1) % 2])")
     analysis = explored(text.replace("BODY", "\n        ".join(body)))
     assert "names a slot of bar outside its 2" in analysis.reason
+
+
+DOUBLING = {
+    "a name read twice": ("0", "X + X", "mbarrier_wait(bar, X & 1)"),
+    "a quotient of itself": ("N", "X // 3 + X // 5 % 7", "if X > 5:"),
+    "a power of a sum": ("N + cta_id", "X * (X + 1)", "if X > 5:"),
+    "a power of a number": ("3", "X * X", "if X > N:"),
+}
+
+
+@pytest.mark.parametrize(("first", "next_", "use"), DOUBLING.values(), ids=DOUBLING)
+def test_scalars_that_double_in_size_are_given_up(first: str, next_: str, use: str) -> None:
+    """Forty statements that each double what they are made of ask for no time that grows with 2**40."""
+    steps = [f"x{i} = {next_.replace('X', f'x{i - 1}')}" for i in range(1, 40)]
+    last = [use.replace("X", "x39"), *(["    mbarrier_arrive(bar)"] if use.startswith("if") else [])]
+    assert not alone(f"x0 = {first}", *steps, *last).closed

@@ -111,6 +111,7 @@ IN_A_ROLE = [
     ("mbarrier_wait(full, 0)", 1, "slot of full needs an index from 0 to 1"),
     ("mbarrier_wait(full[0], True)", 1, "mbarrier_wait: phase has type bool, not i32"),
     ("x = barrier_sync(done)", 1, "barrier_sync gives no value; write it as a statement"),
+    ("x = shfl(1.0, lane_id, 1)", 1, "shfl: mode is an expression of type i32, not 'bfly' or 'down' or 'idx'"),
     ('x = shfl(1.0, "up", 1)', 1, "shfl: mode is 'up', not 'bfly' or 'down' or 'idx'"),
     ('x = shfl(1.0, "bfly", lane_id)', 1, "shfl: by is an expression of type i32, not a constant of type i32"),
     (
