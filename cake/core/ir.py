@@ -287,7 +287,7 @@ INTEGER: Final = ("//", "%", "&", "|", "^", "<<", ">>")  # of ARITHMETIC, those 
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 LOGIC: Final = ("and", "or")
 
-#: Values that the machine or the launch supplies. `lane` and `thread` differ within a warp; the rest are warp-uniform.
+#: Values that the machine or the launch supplies. `lane_id` and `thread_id` differ within a warp; the rest do not.
 SPECIALS: Final[dict[str, str]] = {
     "cta_id": "index of this CTA in the grid",
     "cta_count": "number of CTAs in the grid",
@@ -297,7 +297,6 @@ SPECIALS: Final[dict[str, str]] = {
     "thread_id": "index of this thread in its role instance",
     "sm_count": "number of SMs of the device (launch expressions only)",
 }
-VARYING: Final = frozenset({"lane_id", "thread_id"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,14 @@ from cake.core.plan import SIZES, LaunchPlan, MapPlan, PlanError
 
 #: The oldest driver interface that loads cubins of CUDA 13.0.
 DRIVER: Final = (13, 0)
-#: How an error of the driver is recorded; whatever else goes wrong with a launch is `launch_failure`.
+#: How errors of the driver (CUDA Driver API, CUresult) are recorded; all others are launch failures.
 OUTCOMES: Final = {
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "hang",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
     "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
     "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "illegal_address",
+    "CUDA_ERROR_INVALID_PC": "illegal_instruction",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "hang",
 }
 _MAP_TYPES: Final = {
     "i32": "INT32",
@@ -38,13 +40,18 @@ _MAP_TYPES: Final = {
 _SCALARS: Final = {"bool": "?", "i32": "i", "u32": "I", "i64": "q", "f32": "f"}
 
 
+def cuda_outcome(error: str) -> str:
+    """The outcome that a CUDA driver error means."""
+    return OUTCOMES.get(error, "launch_failure")
+
+
 class DriverError(CakeError):
     """A driver call that failed. `status` is the driver's name for it, `outcome` how evidence records it."""
 
     def __init__(self, what: str, status: str, text: str) -> None:
         super().__init__(f"{what}: {status}: {text}", Exit.FINDINGS)
         self.status = status
-        self.outcome = OUTCOMES.get(status, "launch_failure")
+        self.outcome = cuda_outcome(status)
 
 
 class HangError(CakeError):
