@@ -242,6 +242,8 @@ def test_dropping_a_wait_drops_it_from_the_plan() -> None:
         (7, I32, "7"),
         (7, U32, "7u"),
         (7, I64, "7ll"),
+        (-(2**31), I32, "(-2147483647 - 1)"),
+        (-(2**63), I64, "(-9223372036854775807ll - 1)"),
         (True, BOOL, "true"),
         (1.0, BF16, "cake::bf16{0x3f80}"),
         (1.0, F16, "cake::f16{0x3c00}"),
@@ -292,11 +294,12 @@ def test_conditions_are_bracketed_for_cpp() -> None:
 
 def test_reserved_words_are_kept_apart() -> None:
     """A name that C++ or the file uses gets `_`, and so does what it would clash with."""
-    assert [cpp_name(n) for n in ("tile", "new", "new_", "warp", "cake_1", "cake")] == [
+    assert [cpp_name(n) for n in ("tile", "new", "new_", "warp", "arrivals", "cake_1", "cake")] == [
         "tile",
         "new_",
         "new__",
         "warp_",
+        "arrivals_",
         "cake_1_",
         "cake_",
     ]
