@@ -211,6 +211,13 @@ warp_sync()
         lower(read_program(text))
 
 
+def test_shapes_that_a_layout_cannot_hold_are_refused() -> None:
+    """The layout says what it holds."""
+    text = body_of('x = fragment(f32, (32, 8), layout="wgmma")\nwarp_sync()', X='Tensor[f32, "M"]')
+    with pytest.raises(IRError, match=r"layout 'wgmma' holds \(64, N\), N a multiple of 8, not \(32, 8\)"):
+        lower(read_program(text))
+
+
 def test_a_grid_that_the_host_cannot_compute_is_refused() -> None:
     """The launch uses extents and the SM count only."""
     program = corpus_program("rmsnorm_bf16")
