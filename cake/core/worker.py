@@ -212,13 +212,16 @@ def _inputs(folder: Path, plan: LaunchPlan, case: Case) -> dict[str, Array | Non
             found[tensor.name] = None
             continue
         spec = dict(case.inputs[tensor.name])
-        if "file" in spec:
-            data = read_output(folder, {"file": spec["file"], "dtype": tensor.dtype})
-            if data.shape != shape:
-                raise PlanError(f"{plan.name}: {tensor.name} in {spec['file']} has shape {data.shape}, not {shape}")
-        else:
-            kind, seed = str(spec.pop("kind")), int(spec.pop("seed", 0))
-            data = generate(kind, spec, shape, tensor.dtype, seed=seed, name=tensor.name)
+        try:
+            if "file" in spec:
+                data = read_output(folder, {"file": spec["file"], "dtype": tensor.dtype})
+            else:
+                kind, seed = str(spec.pop("kind")), int(spec.pop("seed", 0))
+                data = generate(kind, spec, shape, tensor.dtype, seed=seed, name=tensor.name)
+        except (OSError, TypeError, ValueError) as error:
+            raise CakeError(f"case {case.name}: {tensor.name} cannot be made of {dict(spec)}: {error}") from None
+        if data.shape != shape:
+            raise PlanError(f"{plan.name}: {tensor.name} in {spec['file']} has shape {data.shape}, not {shape}")
         found[tensor.name] = np.ascontiguousarray(data)
     return found
 
