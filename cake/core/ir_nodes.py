@@ -2,8 +2,8 @@
 
 A `Program` is one *configuration* of a kernel: tile sizes and stages are constants, problem extents stay symbolic. It
 declares its resources (shared memory, tensor maps, barriers, warp roles; pipelines are sugar that the reader expands)
-and gives each role a body of statements. Instructions are not listed here: `OpStmt` carries
-an instance of a primitive, and a primitive is a plugin (see `cake.core.op`).
+and gives each role a body of statements. Instructions are not listed here: `OpStmt` carries an instance of a primitive,
+and a primitive is a plugin (see `cake.core.op`).
 
 Every node is a frozen dataclass that holds tuples and rejects ill-typed contents when it is built. `span` names the
 source line and never takes part in equality: a program's identity is the hash of its canonical text.

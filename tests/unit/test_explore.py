@@ -101,6 +101,10 @@ STAYS_OPEN = {
         "depends on",
     ),
     "a trip count for each lane": (((TURNS, f"{LANES}{TURNS}"),), "differs between threads"),
+    "mbarriers in one place": ((("at=24600", "at=24592"),), "the mbarrier full shares bytes with empty"),
+    "an mbarrier among data": ((("at=24576", "at=24568"),), "the mbarrier full shares bytes with a"),
+    "an mbarrier that is misaligned": ((("at=24600", "at=24604"),), "the mbarrier empty is at byte 24604"),
+    "a box that leaves its region": ((("(lane_id, 0)", "(lane_id + 40, 0)"),), "touches a outside its stages"),
     "an instruction unknown": (((READ, ESCAPE),), "ptx(membar.cta;"),
 }  # fmt: skip
 
