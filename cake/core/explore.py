@@ -33,7 +33,7 @@ STEP_BUDGET: Final = 1_000_000
 #: Which reason is given first, by how it starts.
 _WEIGHT: Final = {"stuck": -2, "indeterminate": -1, "explored in part": 1}
 #: Universal relations that say what threads know.
-KNOWN: Final = ("ordered", "visible", "paced", "lasting")
+KNOWN: Final = ("ordered", "visible", "paced", "lasting", "retired")
 
 
 @dataclass(frozen=True, slots=True)
