@@ -292,24 +292,23 @@ def time_arms(
 
     An arm is called with the stream and enqueues its work there. Every round runs every arm once, in rotated order, so
     that clocks and neighbours drift over all of them alike. Before each, `flush_bytes` are written, which leaves
-    nothing of the operands in L2 (keep it over twice the device's L2). Raises HangError after `limit_s`, DriverError.
+    nothing of the operands in L2 (keep it over twice the device's L2). Raises HangError after `limit_s`, DriverError;
+    then the context is of no use, and nothing is freed: the driver would wait for the kernel first.
     """
     names = list(arms)
     flush = device.allocate(flush_bytes)
     events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
-    try:
-        for i in range(warmup + rounds):
-            for name in names[i % len(names) :] + names[: i % len(names)]:
-                device.call("cuMemsetD8Async", flush, i & 0xFF, flush_bytes, stream)
-                start, stop = device.call("cuEventCreate", 0), device.call("cuEventCreate", 0)
-                device.call("cuEventRecord", start, stream)
-                arms[name](stream)
-                device.call("cuEventRecord", stop, stream)
-                if i >= warmup:
-                    events[name].append((start, stop))
-            device.wait(limit_s, stream)
-        return {
-            name: [float(device.call("cuEventElapsedTime", *pair)) * 1e-3 for pair in events[name]] for name in names
-        }
-    finally:
-        device.free(flush)
+    for i in range(warmup + rounds):
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            device.call("cuMemsetD8Async", flush, i & 0xFF, flush_bytes, stream)
+            start, stop = device.call("cuEventCreate", 0), device.call("cuEventCreate", 0)
+            device.call("cuEventRecord", start, stream)
+            arms[name](stream)
+            device.call("cuEventRecord", stop, stream)
+            events[name].append((start, stop))
+        device.wait(limit_s, stream)
+    times = {name: [float(device.call("cuEventElapsedTime", *pair)) * 1e-3 for pair in events[name]] for name in names}
+    for event in (event for pairs in events.values() for pair in pairs for event in pair):
+        device.call("cuEventDestroy", event)
+    device.free(flush)
+    return {name: samples[warmup:] for name, samples in times.items()}
