@@ -131,7 +131,7 @@ def tma_load(dst: Any, src: Any, *, at: Any, done: Any) -> Any:
     """Copy one box of a tensor into a shared-memory view, asynchronously, completing the box's bytes on `done`.
 
     Elements outside the tensor arrive as zeros and count as bytes (PTX ISA, cp.async.bulk.tensor; tensor modes, tiled).
-    The box must have as many bytes as `dst`; that it has the same rows and swizzle is for rules to say.
+    That the box has the shape and the swizzle of `dst` is for rules to say.
     """
 
 def tma_store(dst: Any, src: Any, *, at: Any) -> Any:

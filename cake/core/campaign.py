@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cake.core.errors import CakeError
+from cake.core.errors import CakeError, Exit
 from cake.core.evidence import EvidenceWriter, Origin, Record
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ def confirm(folder: Path, results: Path, alone: Path, deadline_s: float) -> int:
             if time.monotonic() > end:
                 break
             run = run_worker(folder / "requests" / request, 40.0)
+            if run.exit_status == Exit.ENVIRONMENT:  # nothing ran: the hang stands as it was
+                raise CakeError(run.stderr.strip().removeprefix("error: ") or "no GPU", Exit.ENVIRONMENT)
             counts[run.outcome] += 1
             out.write(json.dumps({**asdict(run), "outcome": run.outcome}, sort_keys=True) + "\n")
             out.flush()

@@ -207,7 +207,7 @@ class _Reader:
             case "variable":
                 return Variable(token.text)
             case "number":
-                if abs(int(token.text)) > LIMIT:
+                if len(token.text) > 11 or abs(int(token.text)) > LIMIT:  # Python converts no number of any length
                     raise ClauseError("numbers have at most 31 bits", self.text, token.offset)
                 return Constant(int(token.text))
             case "string":

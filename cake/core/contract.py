@@ -94,14 +94,14 @@ class Contract:
 def read_contract(path: Path) -> Contract:
     """Read one contract. Raises CakeError that names the file and the key that is wrong."""
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CakeError(f"{path}: {error}") from None
     try:
         return _contract(data)
     except KeyError as error:
         raise CakeError(f"{path}: key {error} is missing") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise CakeError(f"{path}: {error}") from None
 
 

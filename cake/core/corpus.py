@@ -91,7 +91,7 @@ def load_corpus_kernel(folder: Path) -> CorpusKernel:
 def read_configs(path: Path) -> dict[str, dict[str, ConfigValue]]:
     """Named configurations: one table each, of plain constants. Raises CakeError."""
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CakeError(f"{path}: {error}") from None
     for name, table in data.items():

@@ -46,6 +46,7 @@ from cake.core.ir import (
     walk,
 )
 from cake.core.op import Op, Work
+from cake.core.registry import layouts
 from cake.core.tree import nodes
 
 #: What a launch occupies: 1; CTAs that follow each other on the busiest SM; that SM's tensor-core operations, bytes
@@ -272,10 +273,13 @@ class _Counter:
 
 def _elements(expr: Expr) -> int:
     """Elements of a value that one thread holds."""
-    from cake.core.registry import layouts
-
     t = expr.type
-    return layouts()[t.layout].registers(t.shape) if isinstance(t, FragmentType) else 1
+    if not isinstance(t, FragmentType):
+        return 1
+    try:
+        return layouts()[t.layout].registers(t.shape)
+    except (KeyError, ValueError) as error:
+        raise AbstainError(f"no layout holds {t}: {error}") from None
 
 
 def _share(value: Value) -> float:

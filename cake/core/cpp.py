@@ -103,7 +103,7 @@ noexcept not not_eq nullptr operator or or_eq private protected public register 
 signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
 typename union unsigned using virtual void volatile wchar_t while xor xor_eq
 int32_t int64_t uint16_t uint32_t uint64_t threadIdx blockIdx blockDim gridDim warpSize min max fminf fmaxf
-smem_base smem barrier warp
+smem_base smem barrier arrivals stage_bytes warp
 """
 #: Identifiers that mean something else in the generated file.
 RESERVED: Final = frozenset(_KEYWORDS.split())
@@ -136,7 +136,10 @@ def literal(value: int | float | bool, dtype: DType) -> str:
         if dtype in HALVES:
             return f"{dtype.ctype}{{{half_bits(float(value), dtype):#06x}}}"
         return _float(float(value))
-    return f"{int(value)}{ {U32: 'u', I64: 'll'}.get(dtype, '') }"
+    suffix = {U32: "u", I64: "ll"}.get(dtype, "")
+    if dtype.kind == "int" and value == -(1 << 8 * dtype.bytes - 1):  # `-` applies to a literal of a wider type
+        return f"({int(value) + 1}{suffix} - 1)"
+    return f"{int(value)}{suffix}"
 
 
 def _float(value: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from cake.core.events import Fence, RegisterFence, Wait
 from cake.core.ir import (
@@ -20,6 +20,7 @@ from cake.core.ir import (
     Binary,
     Break,
     Const,
+    Decl,
     Declare,
     Expr,
     For,
@@ -36,6 +37,7 @@ from cake.core.ir import (
     Var,
     bodies,
 )
+from cake.core.op import Op
 from cake.core.tree import expression_names, nodes, redeclare, splice, with_bodies, with_role_body
 from cake.core.variants import changed, index_variants, near, op_changes, variants
 
@@ -101,17 +103,28 @@ def _candidates(program: Program) -> Iterator[Candidate]:
 
 def _declarations(program: Program) -> Iterator[Candidate]:
     for decl in program.decls:
-        changes = {Smem: _smem, TensorMap: _tensor_map, Barrier: _barrier, Role: _role}[type(decl)]
-        for kind, field, new in changes(decl, program):  # type: ignore[operator]
+        for kind, field, new in _changes(decl, program):
             detail = f"{field}: {changed(getattr(decl, field), new)}"
             yield kind, decl.name, detail, _redeclared(program, decl, field, new)
 
 
-def _redeclared(program: Program, decl: object, field: str, new: object) -> Callable[[], Program]:
-    return lambda: redeclare(program, decl, replace(decl, **{field: new}))  # type: ignore[type-var]
+def _redeclared(program: Program, decl: Decl, field: str, new: Any) -> Callable[[], Program]:
+    return lambda: redeclare(program, decl, replace(decl, **{field: new}))
 
 
-FieldChange = tuple[str, str, object]
+FieldChange = tuple[str, str, Any]
+
+
+def _changes(decl: Decl, program: Program) -> Iterator[FieldChange]:
+    match decl:
+        case Smem():
+            return _smem(decl, program)
+        case TensorMap():
+            return _tensor_map(decl)
+        case Barrier():
+            return _barrier(decl, program)
+        case Role():
+            return _role(decl)
 
 
 def _smem(decl: Smem, program: Program) -> Iterator[FieldChange]:
@@ -127,7 +140,7 @@ def _smem(decl: Smem, program: Program) -> Iterator[FieldChange]:
             yield "count", "stages", stages
 
 
-def _tensor_map(decl: TensorMap, program: Program) -> Iterator[FieldChange]:
+def _tensor_map(decl: TensorMap) -> Iterator[FieldChange]:
     for i, extent in enumerate(decl.box):
         for other in (extent // 2, 2 * extent):
             if other:
@@ -154,7 +167,7 @@ def _barrier(decl: Barrier, program: Program) -> Iterator[FieldChange]:
             yield "offset", "at", decl.at + step
 
 
-def _role(decl: Role, program: Program) -> Iterator[FieldChange]:
+def _role(decl: Role) -> Iterator[FieldChange]:
     for instances in near(decl.instances):
         yield "count", "instances", instances
     for warps in near(decl.warps):
@@ -164,8 +177,8 @@ def _role(decl: Role, program: Program) -> Iterator[FieldChange]:
 def _launch(program: Program) -> Iterator[Candidate]:
     launch = program.launch
 
-    def launched(**change: object) -> Callable[[], Program]:
-        return lambda: replace(program, launch=replace(launch, **change))  # type: ignore[arg-type]
+    def launched(**change: Any) -> Callable[[], Program]:
+        return lambda: replace(program, launch=replace(launch, **change))
 
     for ctas in index_variants(launch.ctas, ()):
         yield "bound", "launch", f"ctas: {changed(launch.ctas, ctas)}", launched(ctas=ctas)
@@ -324,14 +337,15 @@ class _RoleEdits:
                     detail = f"if {changed(condition, new)}"
                     yield "predicate", path, detail, self._put(path, replace(stmt, condition=new))
 
-    def _rebuilt(self, path: str, stmt: OpStmt, build: Callable[[], object]) -> Callable[[], Program]:
-        return lambda: self._put(path, replace(stmt, op=build()))()  # type: ignore[arg-type]
+    def _rebuilt(self, path: str, stmt: OpStmt, build: Callable[[], Op]) -> Callable[[], Program]:
+        return lambda: self._put(path, replace(stmt, op=build()))()
 
     def _loop(self, path: str, stmt: For) -> Iterator[Candidate]:
         bounds: tuple[tuple[str, Expr], ...] = (("start", stmt.start), ("stop", stmt.stop), ("step", stmt.step))
         for field, old in bounds:
             for new in _loop_bounds(field, old):
-                yield "bound", path, f"{field}: {changed(old, new)}", self._put(path, replace(stmt, **{field: new}))  # type: ignore[arg-type]
+                bound: dict[str, Any] = {field: new}
+                yield "bound", path, f"{field}: {changed(old, new)}", self._put(path, replace(stmt, **bound))
 
 
 def _set(lists: tuple[tuple[Stmt, ...], ...], n: int, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], ...]:

@@ -287,7 +287,11 @@ class Emitter:
         return offset
 
     def _count(self, t: FragmentType) -> int:
-        return self.layout(t.layout).registers(t.shape)
+        layout = self.layout(t.layout)
+        try:
+            return layout.registers(t.shape)
+        except ValueError as error:
+            raise IRError(str(error)) from None
 
     def layout(self, name: str) -> Layout:
         """The layout called `name`. Raises IRError when no plugin brings it."""

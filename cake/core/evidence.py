@@ -142,8 +142,9 @@ def parse_record(data: Any) -> Record:
     known["diagnostics"] = _diagnostics(known.get("diagnostics", ()))
     for key in ("config", "extents", "metrics"):
         known[key] = _numbers(key, known.get(key, {}))
-    if not isinstance(known.get("wall_s", 0.0), int | float):
-        raise ValueError("key 'wall_s' is not a number")
+    wall_s = known.get("wall_s", 0.0)
+    if not isinstance(wall_s, int | float) or not math.isfinite(wall_s):
+        raise ValueError("key 'wall_s' is no finite number")
     if not isinstance(known.get("exit_status"), int | None):
         raise ValueError("key 'exit_status' is not a whole number")
     return Record(**known)

@@ -21,7 +21,7 @@ from cake.core.explore_state import NO_GROUPS, Slot, State, Strand, Trace, Unbou
 from cake.core.explore_values import Unresolved, Values
 from cake.core.explore_vars import Variables, statements, study
 from cake.core.facts import FactBase, static_facts, universal
-from cake.core.ir import OpStmt, Part, Program, RoleBody, Tensor, Var, View
+from cake.core.ir import Barrier, OpStmt, Part, Program, RoleBody, Tensor, Var, View
 from cake.core.order import remainder, volume
 from cake.core.target import Target
 from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
@@ -33,7 +33,7 @@ STEP_BUDGET: Final = 1_000_000
 #: Which reason is given first, by how it starts.
 _WEIGHT: Final = {"stuck": -2, "indeterminate": -1, "explored in part": 1}
 #: Universal relations that say what threads know.
-KNOWN: Final = ("ordered", "visible", "paced", "lasting")
+KNOWN: Final = ("ordered", "visible", "paced", "lasting", "retired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +278,7 @@ class _Exploration:
             modes = {mode for _, cell, mode, _ in facts["touches"] if cell == tensor.name}
             if len(modes) > 1:
                 m.unknown(f"{tensor.name} is both read and written in global memory, which is not ordered here")
+        self._misplaced(facts)
         self._coverage(facts)
         closed = not m.reasons
         missing = set() if self.target is not None else {"limit", "uses"}
@@ -294,6 +295,16 @@ class _Exploration:
             m.occurrences,
             self.stuck,
         )
+
+    def _misplaced(self, facts: FactBase) -> None:
+        """Give up what regions and mbarriers do to each other other than by name."""
+        for barrier in self.program.of(Barrier):
+            if barrier.kind == "mbarrier" and barrier.at % 8:
+                self.m.unknown(f"the mbarrier {barrier.name} is at byte {barrier.at}, not a multiple of 8")
+            for other in sorted(str(b) for a, b in facts["overlap"] if a == barrier.name):
+                self.m.unknown(f"the mbarrier {barrier.name} shares bytes with {other}, which is not followed here")
+        for op, region in sorted(facts["outside"]):
+            self.m.unknown(f"{op} touches {region} outside its stages or its shape, which is not followed here")
 
     def _domain(self, facts: FactBase) -> str:
         warps = sum(r.warps * r.instances for r in self.m.roles)

@@ -62,12 +62,13 @@ from cake.core.op import Frag
 @dataclass(frozen=True, slots=True)
 class Context:
     """Where a statement stands: the executing threads (a mask), what scalars are, the loops around it, where the
-    innermost one ends, and whether lanes of one warp may differ in reaching it."""
+    innermost one ends, who runs that, and whether lanes of one warp may differ in reaching the statement."""
 
     mask: int
     scope: Scope
     parents: tuple[Header, ...] = ()
     exits: list[int] | None = None
+    looping: int = 0
     varying: bool = False
 
 
@@ -112,15 +113,15 @@ class Compiler:
                 return self._for(stmt, path, context)
             case Break():
                 exits, strand = context.exits, self.strand.index
-                if exits is None:
-                    self._fail(f"the break at {path} stands in no loop")
-                else:
+                assert exits is not None  # `cake.core.scope` refuses a break outside a loop
+                if context.mask != context.looping:
+                    self._fail(f"the break at {path} is for some threads of its loop, and the others go on")
 
-                    def leave(st: State, target: list[int] = exits) -> int:
-                        st.loops[strand] = st.loops[strand][:-1]
-                        return target[0]
+                def leave(st: State) -> int:
+                    st.loops[strand] = st.loops[strand][:-1]
+                    return exits[0]
 
-                    self.code.append(leave)
+                self.code.append(leave)
         return context
 
     def _assign(self, stmt: Assign, path: str, context: Context) -> Context:
@@ -232,7 +233,8 @@ class Compiler:
         head, exits = len(self.code), [0]
         self.code.append(self.control.head(header, leave, head + 1, exits))
         parents = (*context.parents, header)
-        inner = replace(context, scope={**scope, stmt.var.name: header.index}, parents=parents, exits=exits)
+        scope = {**scope, stmt.var.name: header.index}
+        inner = replace(context, scope=scope, parents=parents, exits=exits, looping=context.mask)
         self._block(stmt.body, f"{path}.", 0, inner)
         self.code.append(self.control.back(header, keep, head))
         exits[0] = header.info.last = len(self.code)
@@ -241,8 +243,10 @@ class Compiler:
     # ------------------------------------------------------------------------------------------------------- events
 
     def _primitive(self, stmt: OpStmt, path: str, context: Context) -> Context:
-        site = self._site(path, context)
+        site, target = self._site(path, context), self.m.program.target
         self.m.threads.setdefault(path, {})[self.strand.index] = site.threads
+        if target not in stmt.op.targets:
+            self.m.unknown(f"{stmt.op.opname} at {path} is no instruction of {target}")
         reads = [
             part
             for name, kind in stmt.op.kinds.items()

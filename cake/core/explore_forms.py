@@ -2,8 +2,8 @@
 
 A `Form` is a sum of products of *atoms* with integer factors. Atoms are extents, launch values, loop counters and
 whatever is not a sum or product (a quotient, a minimum), named by its own canonical text. Equal forms are equal
-numbers; different forms may be. The arithmetic is that of the mathematical integers: i32 wrap-around is outside the
-domain.
+numbers; different forms may be. The arithmetic is that of the mathematical integers: wrap-around beyond the largest
+number of a type is outside the domain, and what may fall below 0 in an unsigned one has no form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
-from cake.core.ir import Binary, Cast, Const, Expr, Extent, Select, Special, Unary, Var
+from cake.core.ir import Binary, Cast, Const, Expr, Extent, Select, Special, Unary, Var, element_type
 
 #: What a value that the launch supplies is at least.
 SPECIAL_LOWER: Final = {
@@ -26,26 +26,26 @@ SPECIAL_LOWER: Final = {
     "thread_id": 0,
 }
 INFINITE: Final = -(2**62)
+#: Size of the largest form that is kept: text from strangers cannot ask for unbounded algebra.
+LARGEST: Final = 2_000
 
 
-def c_div(a: int, b: int) -> int:
-    """`a // b` as the IR means it for non-negative operands; 0 for a zero divisor, which no checked program has."""
-    return a // b if b else 0
+def _quotient(a: int, b: int) -> int:
+    """`a // b` as the IR means it: towards zero. Raises ZeroDivisionError."""
+    return a // b if a >= 0 < b else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def c_mod(a: int, b: int) -> int:
-    """`a % b` likewise."""
-    return a % b if b else 0
+def _remainder(a: int, b: int) -> int:
+    return a % b if a >= 0 < b else a - b * _quotient(a, b)
 
 
-#: Every integer and boolean operator on numbers.
+#: Every integer and boolean operator on numbers, none of which wraps around.
 OPERATORS: Final[dict[str, Callable[[int, int], int]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": c_div,
-    "//": c_div,
-    "%": c_mod,
+    "//": _quotient,
+    "%": _remainder,
     "&": lambda a, b: a & b,
     "|": lambda a, b: a | b,
     "^": lambda a, b: a ^ b,
@@ -86,6 +86,11 @@ class Form:
     def symbolic(self) -> Form:
         """The form without its constant part."""
         return Form(tuple(t for t in self.terms if t[0]))
+
+    @property
+    def size(self) -> int:
+        """Bits of its factors and letters of its atoms."""
+        return sum(factor.bit_length() + sum(map(len, product)) for product, factor in self.terms)
 
     def __str__(self) -> str:
         return " + ".join("*".join((str(factor), *product)) for product, factor in self.terms) or "0"
@@ -136,7 +141,11 @@ class Forms:
 
     def of(self, expr: Expr, env: Mapping[str, Form | None]) -> Form | None:
         """The form of an integer or boolean expression, where `env` maps scalars to theirs. None when a part of it
-        has none: a scalar that changes, or a value from memory."""
+        has none: a scalar that changes, a value from memory, a division by zero, or something too large to keep."""
+        form = self._of(expr, env)
+        return form if form is None or form.size <= LARGEST else None
+
+    def _of(self, expr: Expr, env: Mapping[str, Form | None]) -> Form | None:
         match expr:
             case Const(value=int() as value):
                 return number(int(value))
@@ -148,7 +157,10 @@ class Forms:
             case Var(name=name):
                 return env.get(name)
             case Cast(operand=operand, dtype=dtype) if dtype.kind in ("int", "uint"):
-                return self.of(operand, env)
+                inner = self.of(operand, env)
+                return None if inner is None or (dtype.kind == "uint" and self.least(inner) < 0) else inner
+            case Binary(op="-") | Unary(op="-") if element_type(expr).kind == "uint":
+                return None
             case Unary(op=op, operand=operand):
                 inner = self.of(operand, env)
                 if inner is None:
@@ -156,7 +168,8 @@ class Forms:
                 return add(number(0), inner, -1) if op == "-" else self._opaque("not", (inner,))
             case Binary(op=op, left=left, right=right):
                 a, b = self.of(left, env), self.of(right, env)
-                return None if a is None or b is None else self._binary(op, a, b)
+                divided = op in ("//", "%")
+                return None if a is None or b is None or (divided and b.number == 0) else self._binary(op, a, b)
             case Select(condition=condition, then=then, other=other):
                 parts = [self.of(e, env) for e in (condition, then, other)]
                 c, x, y = parts

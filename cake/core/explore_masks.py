@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cake.core.explore_state import Knower, Strand
-from cake.core.explore_values import Values
+from cake.core.explore_values import Unresolved, Values
 from cake.core.explore_vars import Kind, names_in
 from cake.core.ir import Expr, For, If, OneLane, Stmt
 
@@ -34,7 +34,10 @@ def lanes_of(condition: Expr, values: Values, threads: int) -> int | None:
     if not v.varies(condition) or names_in(condition) or v.kind(condition) != Kind.CONCRETE:
         return None
     holds = values.value(condition, "")
-    return sum(1 << t for t in range(threads) if holds([], t))
+    try:
+        return sum(1 << t for t in range(threads) if holds([], t))
+    except Unresolved:
+        return None
 
 
 def knowers_of(strand: Strand, masks: Sequence[int], first: int) -> tuple[Knower, ...]:

@@ -12,15 +12,15 @@ from cake.core.explore_forms import OPERATORS
 from cake.core.explore_machine import Number
 from cake.core.explore_state import State
 from cake.core.explore_vars import Kind, Variables, names_in
-from cake.core.ir import Binary, Cast, Const, Expr, Special, Unary, Var, walk_expr
-from cake.core.ir import Select as SelectExpr
+from cake.core.ir import BOOL, Binary, Cast, Const, Expr, Select, Special, Unary, Var, element_type, walk_expr
+from cake.core.printer import print_expr
 
 Value: TypeAlias = Callable[[list[Any], int], int]  #: of the environment and a thread's number
 
 
 class Unresolved(Exception):
-    """A value that an effect depends on is not known: it comes from memory, or from an extent where only constants
-    serve."""
+    """A value that an effect depends on is not known: it comes from memory, from an extent where only constants serve,
+    or from arithmetic that the machine leaves undefined."""
 
 
 class Values:
@@ -46,16 +46,17 @@ class Values:
                 raise Unresolved(why)
 
             return unresolved
-        if not names_in(expr) and not self.variables.varies(expr):
-            constant = self._compile(expr)([], 0)
-            return lambda env, t: constant
-        return self._compile(expr)
+        constant = self.constant(expr)
+        return self._compile(expr) if constant is None else lambda env, t: constant
 
     def constant(self, expr: Expr | None) -> int | None:
-        """The value of an expression of constants and the instance alone; None for any other."""
+        """The value of an expression of constants and the instance alone; None for any other, or where it has none."""
         if expr is None or names_in(expr) or self.variables.varies(expr) or self.variables.kind(expr) != Kind.CONCRETE:
             return None
-        return self._compile(expr)([], 0)
+        try:
+            return self._compile(expr)([], 0)
+        except Unresolved:
+            return None
 
     def number(self, expr: Expr | None, what: str) -> Number:
         """A value that is the same for all threads, as a function of the state; None is 0."""
@@ -102,13 +103,43 @@ class Values:
                 return lambda env, t: env[i]
             case Binary(op=op, left=left, right=right):
                 f, a, b = OPERATORS[op], self._compile(left), self._compile(right)
-                return lambda env, t: f(a(env, t), b(env, t))
+                if op in ("+", "-", "*", "<<"):
+                    return _bounded(expr, lambda env, t: f(a(env, t), b(env, t)))
+                return _divided(expr, f, a, b) if op in ("//", "%") else lambda env, t: f(a(env, t), b(env, t))
             case Unary(op=op, operand=operand):
                 a = self._compile(operand)
-                return (lambda env, t: -a(env, t)) if op == "-" else (lambda env, t: int(not a(env, t)))
-            case SelectExpr(condition=condition, then=then, other=other):
+                return _bounded(expr, lambda env, t: -a(env, t)) if op == "-" else lambda env, t: int(not a(env, t))
+            case Select(condition=condition, then=then, other=other):
                 c, a, b = self._compile(condition), self._compile(then), self._compile(other)
                 return lambda env, t: a(env, t) if c(env, t) else b(env, t)
-            case Cast(operand=operand):
-                return self._compile(operand)
+            case Cast(operand=operand, dtype=dtype):
+                a = self._compile(operand)
+                return (lambda env, t: int(bool(a(env, t)))) if dtype == BOOL else _bounded(expr, a)
         raise Unresolved(f"{expr} is no scalar")
+
+
+def _bounded(expr: Expr, value: Value) -> Value:
+    """`value` within the type of `expr`: unsigned numbers and conversions wrap around, signed arithmetic must not."""
+    dtype = element_type(expr)
+    size = 1 << 8 * dtype.bytes
+    low = -(size // 2) if dtype.kind == "int" else 0
+
+    def run(env: list[Any], t: int) -> int:
+        result = value(env, t)
+        if low <= result < low + size:
+            return result
+        if dtype.kind == "int" and not isinstance(expr, Cast):
+            raise Unresolved(f"{print_expr(expr)} overflows {dtype}")
+        return (result - low) % size + low
+
+    return run
+
+
+def _divided(expr: Expr, divide: Callable[[int, int], int], left: Value, right: Value) -> Value:
+    def run(env: list[Any], t: int) -> int:
+        divisor = right(env, t)
+        if divisor == 0:
+            raise Unresolved(f"{print_expr(expr)} divides by zero")
+        return divide(left(env, t), divisor)
+
+    return run

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from cake.core.events import Arrive, Event, Expect, Read, Start, Sync, SyncArrive, Wait, Write
 from cake.core.ir import (
     COMPARISONS,
+    LOGIC,
     Assign,
     BarrierRef,
     Binary,
@@ -28,6 +29,7 @@ from cake.core.ir import (
     Cast,
     Const,
     Declare,
+    DType,
     Expr,
     Extent,
     For,
@@ -35,6 +37,7 @@ from cake.core.ir import (
     If,
     OneLane,
     OpStmt,
+    Select,
     Special,
     Stmt,
     Unary,
@@ -44,7 +47,6 @@ from cake.core.ir import (
     operands,
     walk_expr,
 )
-from cake.core.ir import Select as SelectExpr
 from cake.core.tree import nodes
 
 
@@ -118,10 +120,12 @@ def event_exprs(event: Event) -> tuple[Expr, ...]:
 @dataclass(slots=True)
 class Variables:
     """What is known about a role's scalars: `kinds`, the `varying` ones (they may differ between threads of the role
-    instance), the `kept` ones with their demand, and the conditional statements with effects."""
+    instance), those that may be `negative`, the `kept` ones with their demand, and the conditional statements with
+    effects."""
 
     kinds: dict[str, Kind] = field(default_factory=dict)
     varying: set[str] = field(default_factory=set)
+    negative: set[str] = field(default_factory=set)
     kept: dict[str, Demand] = field(default_factory=dict)
     effective: set[int] = field(default_factory=set)  # id() of If statements, which the program keeps alive
 
@@ -136,8 +140,8 @@ class Variables:
                     kind = Kind.SYMBOLIC
                 case Special(name=name):
                     kind = Kind.CONCRETE if name in CONCRETE_SPECIALS else Kind.SYMBOLIC
-                case Const(value=float()):
-                    kind = Kind.DATA
+                case Const(value=float()) | Cast(dtype=DType(kind="float")):
+                    kind = Kind.DATA  # no float is computed here
                 case _:
                     continue
             worst = max(worst, kind)
@@ -150,6 +154,23 @@ class Variables:
             or (isinstance(e, Var) and e.name in self.varying)
             for e in walk_expr(expr)
         )
+
+    def may_be_negative(self, expr: Expr) -> bool:
+        """Whether a concrete expression is not made of non-negative numbers by operators that keep them so."""
+        match expr:
+            case Const(value=value):
+                return value < 0
+            case Var(name=name):
+                return name in self.negative
+            case Special():
+                return False
+            case Binary(op="-") | Unary(op="-"):
+                return True
+            case Binary(op=op) if op in COMPARISONS + LOGIC:
+                return False
+            case Select(then=then, other=other):
+                return self.may_be_negative(then) or self.may_be_negative(other)
+        return any(map(self.may_be_negative, operands(expr)))
 
     def demand(self, expr: Expr, demand: Demand) -> bool:
         """Demand the value of `expr`; whether that demanded more of some scalar than before."""
@@ -164,7 +185,7 @@ class Variables:
                 return changed
             case Binary(op=op, left=left, right=right):
                 return self._binary(op, left, right, demand)
-            case SelectExpr(condition=condition, then=then, other=other):
+            case Select(condition=condition, then=then, other=other):
                 changed = self.demand(condition, None)
                 changed |= self.demand(then, demand)
                 return self.demand(other, demand) | changed
@@ -178,7 +199,8 @@ class Variables:
         if isinstance(left, Const) and op in ("+", "*", "&"):
             left, right = right, left
         c = right.value if isinstance(right, Const) and isinstance(right.value, int) else None
-        if op == "+" and demand is not None:
+        # A fold keeps a value at `after` or above; so does a sum, unless something below 0 is added to it.
+        if op == "+" and demand is not None and not (self.may_be_negative(left) or self.may_be_negative(right)):
             changed = self.demand(left, demand)
             return self.demand(right, demand) | changed
         if c is not None and c >= 0:
@@ -254,6 +276,8 @@ def study(stmts: tuple[Stmt, ...]) -> Variables:
                 v.kinds[name] = Kind.DATA
     for name, _ in sources:
         v.kinds.setdefault(name, Kind.CONCRETE)
+    elected, others = _names_by_lane(stmts)
+    v.varying |= elected & others
     changed = True
     while changed:
         changed = False
@@ -264,9 +288,10 @@ def study(stmts: tuple[Stmt, ...]) -> Variables:
             if v.varies(value) and name not in v.varying:
                 v.varying.add(name)
                 changed = True
+            if v.may_be_negative(value) and name not in v.negative:
+                v.negative.add(name)
+                changed = True
         changed |= _spread_masks(stmts, v, False)
-    elected, others = _names_by_lane(stmts)
-    v.varying |= elected & others
     _spread_demands(everything, v)
     return v
 

@@ -29,7 +29,7 @@ _COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 
 def evaluate(text: str, names: Mapping[str, int | float]) -> int | float | bool:
     """The value of `text` with `names` bound. Raises CakeError for anything but numbers, names, + - * / // % ** by a
-    small constant, comparisons, `and`, `or`, and for an unknown name."""
+    whole number up to 1100, comparisons, `and`, `or`, for an unknown name, and where there is no value."""
 
     def fail(what: str) -> CakeError:
         return CakeError(f"{text!r}: {what}")
@@ -61,6 +61,6 @@ def evaluate(text: str, names: Mapping[str, int | float]) -> int | float | bool:
     try:
         tree = ast.parse(text, mode="eval")
         result: int | float | bool = visit(tree.body)
-    except (SyntaxError, RecursionError, ZeroDivisionError, OverflowError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError) as error:
         raise fail(str(error) or type(error).__name__) from None
     return result

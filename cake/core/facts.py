@@ -31,9 +31,10 @@ from cake.core.events import (
 )
 from cake.core.explore_forms import Form, Forms
 from cake.core.explore_machine import Machine
-from cake.core.explore_vars import fragment_parts
+from cake.core.explore_vars import fragment_parts, names_in, statements
 from cake.core.facts_flow import Flow
 from cake.core.ir import (
+    BOOL,
     SPECIALS,
     Assign,
     Barrier,
@@ -55,9 +56,7 @@ from cake.core.ir import (
     TensorMap,
     Var,
     View,
-    bodies,
     walk,
-    walk_expr,
 )
 from cake.core.op import Frag
 from cake.core.target import Target
@@ -286,7 +285,7 @@ class _Static:
         for mode, cells in (("read", event.reads), ("write", event.writes)):
             for cell in cells:
                 self.add("touches", path, _cell_name(cell), mode, event.timeline.proxy)
-        if event.updates is not None and event.updates != Const(False, event.updates.type):  # type: ignore[arg-type]
+        if event.updates is not None and event.updates != Const(False, BOOL):
             for cell in event.writes:
                 self.add("touches", path, _cell_name(cell), "read", event.timeline.proxy)
         if event.done is not None:
@@ -297,7 +296,7 @@ class _Static:
         body = next(b for b in self.program.roles if b.role == role)
         assigned: dict[str, list[Expr]] = {}
         counters = set()
-        for stmt in _every(body.body):
+        for stmt in statements(body.body):
             match stmt:
                 case Assign(target=Var(name=name), value=value):
                     assigned.setdefault(name, []).append(value)
@@ -306,17 +305,16 @@ class _Static:
                 case OpStmt(out=Var(name=name)):
                     counters.add(name)
 
-        def updated(e: Expr, seen: frozenset[str]) -> bool:
-            for v in walk_expr(e):
-                if isinstance(v, Var) and v.name not in seen:
-                    values = assigned.get(v.name, [])
-                    if v.name in counters or len(values) > 1:
-                        return True
-                    if any(updated(x, seen | {v.name}) for x in values):
-                        return True
-            return False
-
-        return updated(expr, frozenset())
+        seen: set[str] = set()
+        todo = [expr]
+        while todo:
+            for name in names_in(todo.pop()) - seen:
+                seen.add(name)
+                values = assigned.get(name, [])
+                if name in counters or len(values) > 1:
+                    return True
+                todo += values
+        return False
 
     def _loops(self) -> None:
         loops = self.m.loops
@@ -337,8 +335,8 @@ def universal(facts: FactBase, refuted: Mapping[str, set[tuple[Any, ...]]], prog
     started = {row[0] for row in facts.get("async", ())}
     grouped = {row[0] for row in facts.get("async", ()) if row[2] == "group"}
     touched = [row for row in facts.get("touches", ()) if row[0] in started]
-    stages = {row[0]: row[3] for row in facts.get("smem", ())}
-    slots = {row[0]: row[2] for row in facts.get("barrier", ())}
+    stages = {s.name: s.stages for s in program.of(Smem)}
+    slots = {b.name: b.slots for b in program.of(Barrier)}
     candidates: dict[str, set[tuple[Any, ...]]] = {
         "ordered": conflicts,
         "visible": conflicts,
@@ -352,10 +350,10 @@ def universal(facts: FactBase, refuted: Mapping[str, set[tuple[Any, ...]]], prog
         },
         "register_fenced": {(op,) for op, cell, _, _ in touched if cell not in declared},
         "completes_slot": {
-            (done[0],)
-            for done in facts.get("completes", ())
-            for view in facts.get("view", ())
-            if view[0] == done[0] and stages[view[2]] == slots[done[1]] > 1  # type: ignore[operator]
+            (op,)
+            for op, barrier, _ in facts.get("completes", ())
+            for at, _, buffer, *_ in facts.get("view", ())
+            if at == op and stages[str(buffer)] == slots[str(barrier)] > 1
         },
     }
     for relation, rows in candidates.items():
@@ -373,13 +371,6 @@ def _cell_name(cell: object) -> str:
         case Var(name=name):
             return name
     raise TypeError(cell)
-
-
-def _every(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for stmt in stmts:
-        yield stmt
-        for body in bodies(stmt):
-            yield from _every(body)
 
 
 def _scalars(stmt: Stmt) -> Iterator[Var]:

@@ -12,21 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from cake.core.compiler_log import Message, read_log
-
-#: CUDA driver errors (CUDA Driver API, CUresult) and the outcome that each means; other errors are launch failures.
-CUDA_OUTCOMES: Final[dict[str, str]] = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "illegal_address",
-    "CUDA_ERROR_INVALID_PC": "illegal_instruction",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "hang",
-}
-
-
-def cuda_outcome(error: str) -> str:
-    """The outcome that a CUDA driver error means."""
-    return CUDA_OUTCOMES.get(error, "launch_failure")
+from cake.core.launch import cuda_outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,8 @@ class _Run:
         category = Category.PERFORMANCE_ANALYSIS
         contract = self.kernel.contract
         shapes = [s for s in contract.performance if not contract.refusal(s, self.kernel.constants(self.config))]
+        if not shapes:
+            return not_run(category, "the contract has no problem to time")
         try:
             result = bench(self.folder / "bench", self.kernel, {self.config: (cubin, plan)}, shapes)
         except CakeError as error:
@@ -175,6 +177,8 @@ def simulated(kernel: CorpusKernel, config: str) -> Step:
     contract, program, constants = kernel.contract, kernel.program(config), kernel.constants(config)
     shapes = [s for s in contract.simulator if not contract.refusal(s, constants)]
     domain = f"{len(shapes)} problems, {', '.join(d.name for d in contract.distributions[:2])}, adversarial orders"
+    if not shapes:
+        return Step("simulate", Verdict.UNKNOWN, "nothing", "the contract has no problem to simulate")
     try:
         oracle = kernel.oracle()
     except CakeError as error:

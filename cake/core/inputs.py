@@ -16,7 +16,7 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 
 #: NumPy types of the IR's scalar types.
-NUMPY: Final[dict[str, Any]] = {
+NUMPY: Final[dict[str, np.dtype[Any]]] = {
     "bool": np.dtype(np.bool_),
     "i32": np.dtype(np.int32),
     "u32": np.dtype(np.uint32),

@@ -19,12 +19,14 @@ from cake.core.plan import SIZES, LaunchPlan, MapPlan, PlanError
 
 #: The oldest driver interface that loads cubins of CUDA 13.0.
 DRIVER: Final = (13, 0)
-#: How an error of the driver is recorded; whatever else goes wrong with a launch is `launch_failure`.
+#: How errors of the driver (CUDA Driver API, CUresult) are recorded; all others are launch failures.
 OUTCOMES: Final = {
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "hang",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
     "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
     "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "illegal_address",
+    "CUDA_ERROR_INVALID_PC": "illegal_instruction",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "hang",
 }
 _MAP_TYPES: Final = {
     "i32": "INT32",
@@ -38,13 +40,18 @@ _MAP_TYPES: Final = {
 _SCALARS: Final = {"bool": "?", "i32": "i", "u32": "I", "i64": "q", "f32": "f"}
 
 
+def cuda_outcome(error: str) -> str:
+    """The outcome that a CUDA driver error means."""
+    return OUTCOMES.get(error, "launch_failure")
+
+
 class DriverError(CakeError):
     """A driver call that failed. `status` is the driver's name for it, `outcome` how evidence records it."""
 
     def __init__(self, what: str, status: str, text: str) -> None:
         super().__init__(f"{what}: {status}: {text}", Exit.FINDINGS)
         self.status = status
-        self.outcome = OUTCOMES.get(status, "launch_failure")
+        self.outcome = cuda_outcome(status)
 
 
 class HangError(CakeError):
@@ -285,24 +292,23 @@ def time_arms(
 
     An arm is called with the stream and enqueues its work there. Every round runs every arm once, in rotated order, so
     that clocks and neighbours drift over all of them alike. Before each, `flush_bytes` are written, which leaves
-    nothing of the operands in L2 (keep it over twice the device's L2). Raises HangError after `limit_s`, DriverError.
+    nothing of the operands in L2 (keep it over twice the device's L2). Raises HangError after `limit_s`, DriverError;
+    then the context is of no use, and nothing is freed: the driver would wait for the kernel first.
     """
     names = list(arms)
     flush = device.allocate(flush_bytes)
     events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
-    try:
-        for i in range(warmup + rounds):
-            for name in names[i % len(names) :] + names[: i % len(names)]:
-                device.call("cuMemsetD8Async", flush, i & 0xFF, flush_bytes, stream)
-                start, stop = device.call("cuEventCreate", 0), device.call("cuEventCreate", 0)
-                device.call("cuEventRecord", start, stream)
-                arms[name](stream)
-                device.call("cuEventRecord", stop, stream)
-                if i >= warmup:
-                    events[name].append((start, stop))
-            device.wait(limit_s, stream)
-        return {
-            name: [float(device.call("cuEventElapsedTime", *pair)) * 1e-3 for pair in events[name]] for name in names
-        }
-    finally:
-        device.free(flush)
+    for i in range(warmup + rounds):
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            device.call("cuMemsetD8Async", flush, i & 0xFF, flush_bytes, stream)
+            start, stop = device.call("cuEventCreate", 0), device.call("cuEventCreate", 0)
+            device.call("cuEventRecord", start, stream)
+            arms[name](stream)
+            device.call("cuEventRecord", stop, stream)
+            events[name].append((start, stop))
+        device.wait(limit_s, stream)
+    times = {name: [float(device.call("cuEventElapsedTime", *pair)) * 1e-3 for pair in events[name]] for name in names}
+    for event in (event for pairs in events.values() for pair in pairs for event in pair):
+        device.call("cuEventDestroy", event)
+    device.free(flush)
+    return {name: samples[warmup:] for name, samples in times.items()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from math import prod
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,8 @@ import numpy.typing as npt
 
 @runtime_checkable
 class Layout(Protocol):
-    """A named layout. `threads` take part; thread `t` holds `registers(shape)` elements."""
+    """A named layout. `threads` take part; thread `t` holds `registers(shape)` elements. Both methods raise ValueError
+    for a shape that the layout cannot hold."""
 
     name: str
     threads: int
@@ -32,12 +34,8 @@ class ThreadLayout:
 
     def registers(self, shape: tuple[int, ...]) -> int:
         """The number of elements."""
-        n = 1
-        for extent in shape:
-            n *= extent
-        return n
+        return prod(shape)
 
     def coords(self, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
         """Row-major coordinates, for the one thread."""
-        index: Any = np.indices(shape).reshape(len(shape), -1).T
-        return np.asarray(index, dtype=np.int64)[None]
+        return np.indices(shape).reshape(1, len(shape), -1).transpose(0, 2, 1).astype(np.int64)

@@ -78,8 +78,6 @@ def lower(program: Program, *, watchdog: bool = False) -> Lowered:
         if op is not None and program.target not in op.targets:
             known = ", ".join(op.targets)
             raise IRError(f"{op.opname} needs one of {known}; the program is for {program.target}", located.stmt.span)
-    if not program.roles:
-        raise IRError(f"{program.name} has no role", program.span)
     lines = program_lines(program)
     writer = _Writer(program, lines, watchdog)
     source = writer.source()

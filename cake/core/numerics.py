@@ -63,9 +63,14 @@ def validate(
         return not_run(CATEGORY, error.message), {}
     seed = secrets.randbits(40) if seed is None else seed
     todo = trials(kernel.contract, kernel.constants(config), seed, large=_cuda())
+    if not todo:
+        return not_run(CATEGORY, "the contract has no problem to validate"), {}
     run = run_worker(_request(folder, kernel.contract, cubin, plan, todo), _TIMEOUT_S)
     if run.exit_status == Exit.ENVIRONMENT:
         return not_run(CATEGORY, run.stderr.strip().removeprefix("error: ") or "this machine has no GPU"), {}
+    if run.result is None and not run.killed:  # it says nothing about the kernel
+        said = run.stderr.strip().splitlines()[-1:] or [f"exit status {run.exit_status}"]
+        return not_run(CATEGORY, f"the worker left no result: {said[0]}"), {}
     domain = _domain(todo)
     facts = _facts(run)
     if run.result is None or run.result["outcome"] != "ok":
@@ -125,9 +130,10 @@ def to_torch(array: Array) -> Any:
 def error_over_bound(found: Any, want: Any, scale: Any, factors: tuple[float, float, float]) -> tuple[float, int]:
     """The largest error as a share of what the contract allows, and how many elements exceed it (NaNs do)."""
     relative, scaled, absolute = factors
-    share = (found.double() - want).abs() / (relative * want.abs() + scaled * scale + absolute)
+    error = (found.double() - want).abs()
+    share = (error / (relative * want.abs() + scaled * scale + absolute)).masked_fill(error == 0, 0.0)
     wrong = int((~(share <= 1)).sum())
-    worst = float(share.nan_to_num(nan=float("inf")).max())
+    worst = float(share.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
     return worst, wrong
 
 
@@ -197,9 +203,13 @@ def _failure(program: Program, run: WorkerRun, folder: Path, todo: Sequence[Tria
 
 
 def locate(program: Program, folder: Path, trial: Trial) -> Finding | None:
-    """Run one trial with a watchdog: the wait that gave up, as a finding at its statement."""
-    request = Request.from_json((folder / "request.json").read_text())
-    cubin, plan = compile_program(lower(program, watchdog=True))
+    """Run one trial with a watchdog: the wait that gave up, as a finding at its statement. None where it does not hang
+    again, or cannot be compiled with a watchdog."""
+    request = Request.from_json((folder / "request.json").read_text(encoding="utf-8"))
+    try:
+        cubin, plan = compile_program(lower(program, watchdog=True))
+    except CakeError:
+        return None
     case = next(c for c in request.cases if dict(c.extents) == dict(trial.extents))
     again = folder / "watchdog"
     write_request(again, replace(request, plan=plan, cases=(case,), keep_outputs=False, timeout_s=5.0), cubin.data)

@@ -21,7 +21,7 @@ import typing
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import Field, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 from cake.core.events import Event
 from cake.core.ir import Expr, IRError, Part, Type, Var
@@ -106,7 +106,7 @@ def primitive(name: str, *, targets: tuple[str, ...], ptx: str) -> Callable[[O],
         dataclass(frozen=True)(cls)
         cls.opname, cls.targets, cls.ptx = name, targets, ptx
         hints = typing.get_type_hints(cls)
-        cls.operands = fields(cls)  # type: ignore[arg-type]  # a dataclass since two lines ago
+        cls.operands = fields(cast(Any, cls))  # a dataclass since two lines ago
         cls.kinds = {f.name: hints[f.name] for f in cls.operands}
         return cls
 

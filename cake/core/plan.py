@@ -13,10 +13,11 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from cake.core.errors import CakeError
+from cake.core.ir import DTYPES
 from cake.core.watchdog import RolePlace, Statement
 
 #: Bytes of one element, by the IR's name of the type.
-SIZES: Final = {"bool": 1, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f16": 2, "bf16": 2}
+SIZES: Final = {name: dtype.bytes for name, dtype in DTYPES.items()}
 _I32_MAX: Final = 2**31 - 1
 #: `7`, `"M"` (an extent, or `sm_count`), or `["+", left, right]`.
 HostExpr: TypeAlias = Any
@@ -200,14 +201,16 @@ def evaluate(expression: HostExpr, values: Mapping[str, int], name: str) -> int:
         return values[expression]
     op, *parts = expression
     a, b = (evaluate(part, values, name) for part in parts)
-    if op in ("//", "%", "/") and b == 0:
+    if op in ("//", "%") and b == 0:
         raise PlanError(f"{name}: {render(expression)} divides by zero")
+    if op in ("<<", ">>") and not 0 <= b < 32:
+        raise PlanError(f"{name}: {render(expression)} shifts by {b}, not by 0 to 31")
     result: int = {
         "+": lambda: a + b,
         "-": lambda: a - b,
         "*": lambda: a * b,
-        "//": lambda: a // b,
-        "%": lambda: a % b,
+        "//": lambda: _quotient(a, b),
+        "%": lambda: a - b * _quotient(a, b),
         "min": lambda: min(a, b),
         "max": lambda: max(a, b),
         "&": lambda: a & b,
@@ -220,6 +223,11 @@ def evaluate(expression: HostExpr, values: Mapping[str, int], name: str) -> int:
         given = ", ".join(f"{k} = {values[k]}" for k in sorted(set(_names(expression))))
         raise PlanError(f"{name}: {render(expression)} is {result} for {given}, beyond the kernel's 32 bits")
     return result
+
+
+def _quotient(a: int, b: int) -> int:
+    """`a // b` as C++ rounds it: towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def render(expression: HostExpr) -> str:

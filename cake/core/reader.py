@@ -42,7 +42,7 @@ from cake.core.reader_scope import Context, Fresh
 from cake.core.reader_source import REFUSED, Source, check_free, suggest
 from cake.core.reader_values import describe
 from cake.core.scope import ORDER, RESERVED
-from cake.core.sugar import SUGAR, Pipeline, declare_pipeline
+from cake.core.sugar import SUGAR, declare_pipeline
 
 ConfigValue = int | float | bool | str
 _DECLARATIONS: Final = ("smem", "tensor_map", "mbarrier", "named_barrier", "role", "pipeline")
@@ -154,7 +154,8 @@ class ProgramReader(Expressions):
         context = Context(self.source, self.known, self.extents, frozenset(self.fresh.taken))
         roles = []
         for role, stmt in bodies:
-            body = RoleReader(context, role).read(stmt, self.registers.get(role.name, 0), threads)
+            budget = self.registers.get(role.name, 0)
+            body = RoleReader(context, role).read(stmt, budget, threads, self.launch.ctas_per_sm)
             roles.append(RoleBody(role, body, self.source.span(stmt)))
         with self.placed(function):
             span = self.source.span(function)
@@ -381,6 +382,3 @@ class ProgramReader(Expressions):
             case [ast.withitem(optional_vars=ast.expr() as alias)]:
                 raise self.error(alias, "`as` is not part of the language: a role's index is `instance`")
         raise self.error(node, "write `with ROLE:`, one role a block")
-
-
-__all__ = ["ConfigValue", "Pipeline", "defaults", "find_schedule", "read_program", "read_schedule"]

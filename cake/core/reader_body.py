@@ -51,12 +51,13 @@ class RoleReader(Scopes):
         self.loops: list[str] = []  # the kinds of the loops around, `range` or `static`
         self.lane = 0  # how many `one_lane` blocks are around
 
-    def read(self, node: ast.With, registers: int, threads: int) -> tuple[Stmt, ...]:
-        """The body of `with role:`; `registers` per thread as its declaration asks (0: as launched)."""
+    def read(self, node: ast.With, registers: int, threads: int, ctas_per_sm: int) -> tuple[Stmt, ...]:
+        """The body of `with role:`; `registers` per thread as its declaration asks (0: as launched), of a CTA of
+        `threads` threads, `ctas_per_sm` of them an SM."""
         span = self.source.span(node)
         if registers:
             with self.placed(node):
-                self.emit(set_registers(registers, threads, span))
+                self.emit(set_registers(registers, threads, ctas_per_sm, span))
         rings = {name: ring for name, ring in self.known.items() if isinstance(ring, Pipeline)}
         used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if rings else frozenset()
         for name, ring in rings.items():
@@ -186,7 +187,7 @@ class RoleReader(Scopes):
             case "release":
                 self.emit(release(cursor, self.as_expr(node, args["slot"]), self.lane > 0, span))
             case "advance":
-                for stmt in cursor.advance(span.line, span):
+                for stmt in cursor.advance(span):
                     self.emit(stmt)
 
     def branch(

@@ -148,8 +148,9 @@ class Calls(ABC):
                 raise self.error(node, f"{what} is {describe(value)}, not a tuple")
             return tuple(self.coerce(node, item, arms[0], what) for item in value)
         if origin is Literal:
-            if value not in arms:
-                raise self.error(node, f"{what} is {value!r}, not {' or '.join(map(repr, arms))}")
+            if not any(type(value) is type(arm) and value == arm for arm in arms):  # True is not 1, nor 1.0
+                given = repr(value) if isinstance(value, int | float | str) else describe(value)
+                raise self.error(node, f"{what} is {given}, not {' or '.join(map(repr, arms))}")
             return value
         if kind is View:
             result: object = whole_view(value)

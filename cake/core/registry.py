@@ -38,7 +38,8 @@ from cake.core.target import Target
 
 #: The package that holds the built-in plugins. A name, not an import: core depends on no plugin.
 BUILTIN: Final = "cake.plugins"
-CODE_FOLDERS: Final = ("primitives", "layouts", "targets", "calibrations")
+#: Folders of modules, what others import first: a thing belongs to the file that binds it first.
+CODE_FOLDERS: Final = ("targets", "layouts", "primitives", "calibrations")
 OWNER: Final = "cake"
 #: What is unknown while a plugin of this folder is missing, where that is not every static gate.
 GATES: Final = {"calibrations": (Category.PERFORMANCE_ANALYSIS,)}

@@ -246,6 +246,10 @@ def _examples(rule: Rule, folder: Path | None) -> Iterator[str]:
             if not (folder / name).is_file():
                 yield f"example {name} is not in {folder}"
                 continue
-            text = (folder / name).read_text(encoding="utf-8")
+            try:
+                text = (folder / name).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                yield f"example {name} cannot be read: {error}"
+                continue
             if (other := texts.setdefault(text, name)) != name:
                 yield f"examples {other} and {name} are the same program"

@@ -109,6 +109,8 @@ class _Checker:
                 raise IRError(f"role {role.name} has {count or 'no'} bod{'ies' if count else 'y'}", role.span)
         if [b.role for b in program.roles] != list(program.of(Role)):
             raise IRError("bodies stand in the order of the roles, and each has its role declared", program.span)
+        if not program.roles:
+            raise IRError(f"{program.name} has no role: declare `x = role(warps=4)` and write its body", program.span)
         outer: dict[str, Type] = {s.name: s.dtype for s in program.of(Scalar)}
         for body in program.roles:
             self.block(body.body, outer, frozenset(outer), False, 1)

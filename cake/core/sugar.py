@@ -73,7 +73,6 @@ class Cursor:
     slot: Expr
     phase: Var
     generation: int = 0
-    advanced_at: int = 0
 
     def handle(self) -> Handle:
         """The slot where the cursor stands now."""
@@ -88,10 +87,9 @@ class Cursor:
         """Block until the current slot of `barrier` has completed the cursor's phase."""
         return OpStmt(_build(step("barrier.wait"), self.ref(barrier), self.phase), span=span)
 
-    def advance(self, line: int, span: Span) -> tuple[Stmt, ...]:
+    def advance(self, span: Span) -> tuple[Stmt, ...]:
         """Move to the next slot."""
         self.generation += 1
-        self.advanced_at = line
         flipped = Binary("^", self.phase, Const(1))
         if not isinstance(self.slot, Var):
             return (Assign(self.phase, flipped, False, span),)
@@ -150,10 +148,10 @@ def release(cursor: Cursor, slot: Expr, one_lane: bool, span: Span) -> Stmt:
     return arrive if one_lane else OneLane((arrive,), span)
 
 
-def set_registers(registers: int, threads: int, span: Span) -> Stmt:
-    """Give each thread of a role `registers` registers, in a CTA of `threads` threads."""
+def set_registers(registers: int, threads: int, ctas_per_sm: int, span: Span) -> Stmt:
+    """Give each thread of a role `registers` registers, in a CTA of `threads` threads, `ctas_per_sm` of them an SM."""
     make: Any = step("role.registers")
-    return OpStmt(make.for_role(registers, threads), span=span)
+    return OpStmt(make.for_role(registers, threads, ctas_per_sm), span=span)
 
 
 def tile_coordinates(

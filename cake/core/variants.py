@@ -1,7 +1,7 @@
 """One-change variants of expressions and operands: the small alphabet that `cake.core.edits` applies to a program.
 
-A variant is a pair of a short description and the new node. Variants may be ill-typed: building them raises IRError,
-which the caller counts. They come in a fixed order.
+Variants come in a fixed order. Those of an operand are a kind of edit, a short description and how to build the new
+one; they may be ill-typed: building them raises IRError, which the caller counts.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def op_changes(op: Op, program: Program, names: Sequence[Var]) -> Iterator[Chang
             yield kind, f"{op.opname}.{field}{detail}", _with(op, field, new)
 
 
-def _with(op: Op, field: str, build: Callable[[], Any]) -> Callable[[], Op]:
-    return lambda: replace(op, **{field: build()})  # type: ignore[type-var]
+def _with(op: Any, field: str, build: Callable[[], Any]) -> Callable[[], Op]:
+    return lambda: replace(op, **{field: build()})
 
 
 Variant = tuple[str, str, Callable[[], Any]]

@@ -47,7 +47,11 @@ def check(
     chosen = list(registry.rules().values()) if rules is None else rules
     broken = registry.problems() if problems is None else problems
     start = time.perf_counter()
-    analysis = analyse(program, target or registry.targets().get(program.target), budget=budget)
+    targets = registry.targets()
+    analysis = analyse(program, target or targets.get(program.target), budget=budget)
+    if target is None and program.target not in targets:
+        reason = f"no target is called {program.target!r}; known are {', '.join(targets)}"
+        analysis = replace(analysis, closed=False, reason=reason)
     explored = time.perf_counter()
     evaluation = evaluate(chosen, analysis.facts, analysis.complete)
     evaluated = time.perf_counter()

@@ -20,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +32,7 @@ import numpy.typing as npt
 from cake.core import watchdog as dog
 from cake.core.errors import CakeError, Exit
 from cake.core.inputs import KINDS, NUMPY, generate
-from cake.core.launch import Device, DriverError, HangError, Kernel, Launch, Watch, time_kernel
+from cake.core.launch import Device, DriverError, HangError, Kernel, Watch, time_kernel
 from cake.core.plan import LaunchPlan, PlanError, TensorPlan
 
 SCHEMA: Final = 1
@@ -212,13 +213,16 @@ def _inputs(folder: Path, plan: LaunchPlan, case: Case) -> dict[str, Array | Non
             found[tensor.name] = None
             continue
         spec = dict(case.inputs[tensor.name])
-        if "file" in spec:
-            data = read_output(folder, {"file": spec["file"], "dtype": tensor.dtype})
-            if data.shape != shape:
-                raise PlanError(f"{plan.name}: {tensor.name} in {spec['file']} has shape {data.shape}, not {shape}")
-        else:
-            kind, seed = str(spec.pop("kind")), int(spec.pop("seed", 0))
-            data = generate(kind, spec, shape, tensor.dtype, seed=seed, name=tensor.name)
+        try:
+            if "file" in spec:
+                data = read_output(folder, {"file": spec["file"], "dtype": tensor.dtype})
+            else:
+                kind, seed = str(spec.pop("kind")), int(spec.pop("seed", 0))
+                data = generate(kind, spec, shape, tensor.dtype, seed=seed, name=tensor.name)
+        except (OSError, TypeError, ValueError) as error:
+            raise CakeError(f"case {case.name}: {tensor.name} cannot be made of {dict(spec)}: {error}") from None
+        if data.shape != shape:
+            raise PlanError(f"{plan.name}: {tensor.name} in {spec['file']} has shape {data.shape}, not {shape}")
         found[tensor.name] = np.ascontiguousarray(data)
     return found
 
@@ -242,7 +246,9 @@ def _run_case(folder: Path, request: Request, kernel: Kernel, case: Case) -> dic
             tensor.fill()
         if watchdog:
             watchdog.clear()
-        _launch(launch, device, request.timeout_s, watchdog)
+        with _judged(watchdog):
+            launch()
+            device.wait(request.timeout_s)
         found.append({name: _examine(t) for name, t in tensors.items()})
     report = {
         "name": case.name,
@@ -252,8 +258,11 @@ def _run_case(folder: Path, request: Request, kernel: Kernel, case: Case) -> dic
         "tensors": found[0],
         "deterministic": all(run == found[0] for run in found),
         "intact": all(t["guards"] and t["input_kept"] for run in found for t in run.values()),
-        "samples_s": _time(request, launch),
+        "samples_s": [],
     }
+    if request.timing is not None:
+        with _judged(watchdog):
+            report["samples_s"] = time_kernel(launch, **asdict(request.timing))
     if request.keep_outputs:
         for name, t in tensors.items():
             if t.plan.written:
@@ -267,10 +276,11 @@ def _run_case(folder: Path, request: Request, kernel: Kernel, case: Case) -> dic
     return {**report, "wall_s": time.monotonic() - began}
 
 
-def _launch(launch: Launch, device: Device, timeout_s: float, watchdog: _Watchdog | None) -> None:
+@contextmanager
+def _judged(watchdog: _Watchdog | None) -> Iterator[None]:
+    """What goes wrong inside is how the case ended."""
     try:
-        launch()
-        device.wait(timeout_s)
+        yield
     except HangError as error:
         raise _Failed("hang", error, watchdog) from None
     except DriverError as error:
@@ -295,13 +305,6 @@ def _examine(tensor: _Tensor) -> dict[str, Any]:
         "guards": guards,
         "input_kept": kept,
     }
-
-
-def _time(request: Request, launch: Launch) -> list[float]:
-    if request.timing is None:
-        return []
-    t = request.timing
-    return time_kernel(launch, warmup=t.warmup, repeats=t.repeats, flush_bytes=t.flush_bytes)
 
 
 # ---------------------------------------------------------------------------------------------------------- one request

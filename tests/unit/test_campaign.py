@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cake.core.agreement import agreement, family
-from cake.core.campaign import Item, collect
-from cake.core.errors import CakeError
+from cake.core.campaign import Item, collect, confirm
+from cake.core.errors import CakeError, Exit
 from cake.core.evidence import Origin, Record
 from cake.core.programs import text_hash
+from cake.core.worker_batch import WorkerRun
 
 GOOD, BAD = "parent\n", "mutant\n"
 SHAPES = ({"M": 8}, {"M": 64})
@@ -99,6 +100,16 @@ def test_a_killed_worker_is_a_hang(tmp_path: Path) -> None:
     assert collected(tmp_path, PARENT, dead)[-1].outcome == "hang"
     record = collected(tmp_path, PARENT, {**dead, "killed": False})[-1]
     assert (record.outcome, record.exit_status, record.stderr) == ("launch_failure", -9, "late")
+
+
+def test_a_hang_stands_where_nothing_can_confirm_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without a GPU confirms nothing, and leaves no line that would be taken for an outcome."""
+    gone = WorkerRun("0001", None, int(Exit.ENVIRONMENT), False, "error: no GPU here\n", 0.1)
+    monkeypatch.setattr("cake.core.worker_batch.run_worker", lambda folder, timeout: gone)
+    (tmp_path / "results").write_text(json.dumps(line("0001", outcome="hang")) + "\n")
+    with pytest.raises(CakeError, match="no GPU here"):
+        confirm(tmp_path, tmp_path / "results", tmp_path / "alone", 60.0)
+    assert (tmp_path / "alone").read_text() == ""
 
 
 def test_a_bad_parent_is_no_reference(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ REFUSED = (
     ('finding("a") :- op(_, _, _).', 1, 1, "a head holds variables"),
     ("finding(O) :- op(O, _, _), not not opaque(O).", 1, 32, "expected a relation"),
     ("finding(O) :- op(O, _, _), const(O, _, 2147483648).", 1, 40, "31 bits"),
+    (f"finding(O) :- op(O, _, _), const(O, _, {'9' * 5000}).", 1, 40, "31 bits"),
     ("op(O, K, R) :- op(O, K, R).", 1, 1, "facts are computed, not defined"),
     ("found(O) :- op(O, _, _).", 1, 1, "no clause defines finding"),
     ("finding(O) :- op(O, _, _).\nfinding(O, P) :- next(O, P).", 2, 1, "finding has 1 columns elsewhere"),

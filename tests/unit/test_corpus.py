@@ -148,7 +148,19 @@ def test_expressions(text: str, value: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os')", "M.bit_length()", "[1]", "M if N else 3", "Q + 1", "9 ** 99999999", "1 / 0", "(", "'a'"],
+    [
+        "__import__('os')",
+        "M.bit_length()",
+        "[1]",
+        "M if N else 3",
+        "Q + 1",
+        "9 ** 99999999",
+        "1 / 0",
+        "(",
+        "'a'",
+        "9" * 5000,
+        "M\0",
+    ],
 )
 def test_expressions_execute_nothing(text: str) -> None:
     """Anything but arithmetic on known names is an error that quotes the text."""

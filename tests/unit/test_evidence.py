@@ -107,7 +107,19 @@ def test_hostile_lines_are_counted(tmp_path: Path) -> None:
     missing = record(program=text_hash("elsewhere")).to_json().encode()
     newer = json.dumps({**json.loads(record().to_json()), "schema": 99}).encode()
     nan = record().to_json().replace('"wall_s":0.0', '"wall_s":NaN').encode()
-    lines = [b"\xff\xfe\x00", b"x" * (MAX_LINE + 1), b"[" * 100_000, b"7", b'{"a":1}', newer, missing, nan, b"", b"  "]
+    endless = nan.replace(b"NaN", b"1e999")
+    lines = [
+        b"\xff\xfe\x00",
+        b"x" * (MAX_LINE + 1),
+        b"[" * 100_000,
+        b"7",
+        b'{"a":1}',
+        newer,
+        missing,
+        nan,
+        endless,
+        b"  ",
+    ]
     path.write_bytes(b"\n".join([good.strip(), *lines, good.strip()]))
     log = read_log(tmp_path)
     assert log.records == (record(), record())
@@ -119,6 +131,7 @@ def test_hostile_lines_are_counted(tmp_path: Path) -> None:
         "schema None is unknown; this Cake reads 1": 1,
         "schema 99 is unknown; this Cake reads 1": 1,
         "its program is missing": 1,
+        "key 'wall_s' is no finite number": 1,
     }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cake.core.corpus import load_corpus
-from cake.core.explore import analyse
+from cake.core.explore import Analysis, analyse
 from cake.core.reader import read_program
 from cake.core.registry import targets
+from cake.core.sim import simulate
 from cake.core.vocabulary import ALWAYS_COMPLETE, RELATIONS
 from tests.cases.verify.programs import RING, edited, explored, refuted
 
@@ -100,6 +101,10 @@ STAYS_OPEN = {
         "depends on",
     ),
     "a trip count for each lane": (((TURNS, f"{LANES}{TURNS}"),), "differs between threads"),
+    "mbarriers in one place": ((("at=24600", "at=24592"),), "the mbarrier full shares bytes with empty"),
+    "an mbarrier among data": ((("at=24576", "at=24568"),), "the mbarrier full shares bytes with a"),
+    "an mbarrier that is misaligned": ((("at=24600", "at=24604"),), "the mbarrier empty is at byte 24604"),
+    "a box that leaves its region": ((("(lane_id, 0)", "(lane_id + 40, 0)"),), "touches a outside its stages"),
     "an instruction unknown": (((READ, ESCAPE),), "ptx(membar.cta;"),
 }  # fmt: skip
 
@@ -179,3 +184,123 @@ def test_registers_come_from_the_pool() -> None:
     analysis = explored(edited(GROW, ("232", "240")))
     assert [s.strand for s in analysis.stuck] == ["take"]
     assert "240 registers a thread" in analysis.reason
+
+
+ALONE = """\
+@schedule(target="sm_90a")
+def alone(A: Tensor[f32, "N"]):
+    launch(ctas=1)
+    warps = role(warps=2)
+    bar = mbarrier(arrivals=64, at=0)
+
+    with warps:
+        BODY
+"""
+
+
+def alone(*lines: str) -> Analysis:
+    """The exploration of one role of two warps with one barrier of 64 arrivals."""
+    return explored(ALONE.replace("BODY", "\n        ".join(lines)))
+
+
+LEAVES = (
+    "for i in range(2):",
+    "    CONDITION",
+    "        break",
+    "    mbarrier_arrive(bar)",
+    "    mbarrier_wait(bar, i)",
+)
+
+
+@pytest.mark.parametrize("condition", ["with one_lane():", "if thread_id < 5:", "if warp_id == 1:"])
+def test_a_loop_that_some_threads_leave_is_not_explored(condition: str) -> None:
+    """The threads that go on arrive without those that left: what follows the loop is not what all of them do."""
+    analysis = alone(*(line.replace("CONDITION", condition) for line in LEAVES))
+    assert not analysis.closed
+    assert "the break at warps:0.0.0 is for some threads of its loop" in analysis.reason
+
+
+def test_a_loop_of_one_lane_may_be_left_by_that_lane() -> None:
+    """All threads that run the loop leave it together."""
+    analysis = alone("with one_lane():", "    for i in range(N):", "        break")
+    assert analysis.closed, analysis.reason
+
+
+def test_what_one_lane_alone_assigns_differs_wherever_it_is_copied() -> None:
+    """A copy of such a scalar decides differently in different lanes, as the scalar itself does."""
+    elected = ("x = 0", "with one_lane():", "    x = 1")
+    for read, name in (((), "x"), (("y = x + 1 - 1",), "y")):
+        analysis = alone(*elected, *read, f"if {name} == 1:", "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+        assert not analysis.closed
+        assert "differs between threads" in analysis.reason
+
+
+COUNTS_DOWN = ("x = 5", "for i in range(9):", "    if x == 0:", "        break", "    x = x + -1")
+
+
+def test_a_counter_that_counts_down_is_not_reduced() -> None:
+    """`x == 0` tells 0 from all larger numbers, and `x + -1` does not keep them apart: five iterations are not one."""
+    lines = (*COUNTS_DOWN, "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+    analysis = explored(ALONE.replace("arrivals=64", "arrivals=320").replace("BODY", "\n        ".join(lines)))
+    assert analysis.closed, analysis.reason
+    assert ("bar", "completed", 320, 0, 0) in analysis.facts["phase"]
+
+
+ARITHMETIC = {
+    "i32 division rounds to zero": "(0 - 7) // 2 == -3",
+    "an i32 remainder has the sign of its dividend": "(0 - 7) % 3 == -1",
+    "u32 wraps below 0": "u32(0) - u32(1) > u32(5)",
+    "a cast to u32 wraps": "cast(0 - 1, u32) > u32(5)",
+    "a cast to i32 wraps": "cast(u32(4294967295), i32) == -1",
+    "a cast to bool is 0 or 1": "cast(cast(5, bool), i32) == 1",
+}
+
+
+@pytest.mark.parametrize("condition", ARITHMETIC.values(), ids=ARITHMETIC)
+def test_conditions_are_decided_as_the_machine_decides_them(condition: str) -> None:
+    """Exploration and simulator take the same branch: all threads arrive, and nobody waits in vain."""
+    lines = (f"if {condition}:", "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+    analysis = alone(*lines)
+    assert analysis.closed, analysis.reason
+    text = ALONE.replace("BODY", "\n        ".join(lines))
+    assert simulate(read_program(text), {}, {"N": 1}).outcome == "ok"
+
+
+UNDECIDED = {
+    "an overflow": ("x = 2147483647", "if x << 1 > 0:"),
+    "a division by zero": ("x = 0", "if 5 // x > 0:"),
+    "a division by a constant zero": ("if 5 // 0 > 0:",),
+    "a division by zero in some thread": ("if 5 // thread_id > 0:",),
+    "a float": ("x = 1", "if cast(x, f32) / cast(2, f32) > cast(0, f32):"),
+}
+
+
+@pytest.mark.parametrize("lines", UNDECIDED.values(), ids=UNDECIDED)
+def test_what_the_machine_leaves_open_is_unknown(lines: tuple[str, ...]) -> None:
+    """No branch is taken where the language says nothing about the value."""
+    analysis = alone(*lines, "    mbarrier_arrive(bar)", "mbarrier_wait(bar, 0)")
+    assert not analysis.closed
+
+
+def test_a_remainder_below_zero_is_no_slot() -> None:
+    """`(i - 1) % 2` is -1 in the first iteration, not 1."""
+    text = ALONE.replace("at=0", "at=0, slots=2")
+    body = ("for i in range(2):", "    mbarrier_arrive(bar[(i - 1) % 2])")
+    analysis = explored(text.replace("BODY", "\n        ".join(body)))
+    assert "names a slot of bar outside its 2" in analysis.reason
+
+
+DOUBLING = {
+    "a name read twice": ("0", "X + X", "mbarrier_wait(bar, X & 1)"),
+    "a quotient of itself": ("N", "X // 3 + X // 5 % 7", "if X > 5:"),
+    "a power of a sum": ("N + cta_id", "X * (X + 1)", "if X > 5:"),
+    "a power of a number": ("3", "X * X", "if X > N:"),
+}
+
+
+@pytest.mark.parametrize(("first", "next_", "use"), DOUBLING.values(), ids=DOUBLING)
+def test_scalars_that_double_in_size_are_given_up(first: str, next_: str, use: str) -> None:
+    """Forty statements that each double what they are made of ask for no time that grows with 2**40."""
+    steps = [f"x{i} = {next_.replace('X', f'x{i - 1}')}" for i in range(1, 40)]
+    last = [use.replace("X", "x39"), *(["    mbarrier_arrive(bar)"] if use.startswith("if") else [])]
+    assert not alone(f"x0 = {first}", *steps, *last).closed

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cake.core.evidence import OUTCOMES
-from cake.core.foreign import CUDA_OUTCOMES, cuda_outcome, mask, parse_foreign
+from cake.core.foreign import mask, parse_foreign
+from cake.core.launch import OUTCOMES as CUDA_OUTCOMES
+from cake.core.launch import cuda_outcome
 
 C7512 = (
     "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "

@@ -291,3 +291,37 @@ def test_results_are_stored_by_device(kernel: CorpusKernel, worker: Play, tmp_pa
     assert json.loads(path.read_text())["reports"][0]["config"] == "r4w8v8"
     with pytest.raises(CakeError, match="one device"):
         store(there, [report(kernel, tmp_path / "scratch", gpu=False)])
+
+
+def test_a_worker_that_dies_says_nothing_about_the_kernel(
+    kernel: CorpusKernel, gates: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What crashed is unknown, with the worker's last words; one that was killed for its time is a hang."""
+    died = WorkerRun("x", None, 1, False, "Traceback (most recent call last):\nMemoryError: no room\n", 0.1)
+    monkeypatch.setattr(numerics, "run_worker", lambda folder, timeout: died)
+    found = report(kernel, tmp_path).gate(Category.NUMERICAL_VALIDATION)
+    assert (found.verdict, found.reason) == (Verdict.UNKNOWN, "the worker left no result: MemoryError: no room")
+    monkeypatch.setattr(numerics, "run_worker", lambda folder, timeout: replace(died, killed=True))
+    assert report(kernel, tmp_path).gate(Category.NUMERICAL_VALIDATION).verdict is Verdict.FAIL
+
+
+def test_a_contract_without_problems_passes_nothing(
+    kernel: CorpusKernel, worker: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate that has nothing to look at is unknown, not clean."""
+    contract = kernel.contract
+    timeless = report(replace(kernel, contract=replace(contract, performance=())), tmp_path)
+    assert timeless.gate(Category.NUMERICAL_VALIDATION).verdict is Verdict.PASS
+    assert timeless.gate(Category.PERFORMANCE_ANALYSIS).reason == "the contract has no problem to time"
+    nothing = report(replace(kernel, contract=replace(contract, correctness=(), performance=())), tmp_path)
+    assert nothing.gate(Category.NUMERICAL_VALIDATION).reason == "the contract has no problem to validate"
+    monkeypatch.undo()
+    step = harness.simulated(replace(kernel, contract=replace(contract, simulator=())), "r4w8v8")
+    assert (step.verdict, step.reason) == (Verdict.UNKNOWN, "the contract has no problem to simulate")
+
+
+def test_an_exact_zero_is_within_any_bound() -> None:
+    """Where the contract allows no error and there is none, nothing is wrong; where there is one, it is."""
+    zero, factors = torch.zeros(3, dtype=torch.float64), (1.0, 1.0, 0.0)
+    assert numerics.error_over_bound(zero, zero, zero, factors) == (0.0, 0)
+    assert numerics.error_over_bound(zero + 1, zero, zero, factors) == (float("inf"), 3)

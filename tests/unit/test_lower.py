@@ -211,6 +211,13 @@ warp_sync()
         lower(read_program(text))
 
 
+def test_shapes_that_a_layout_cannot_hold_are_refused() -> None:
+    """The layout says what it holds."""
+    text = body_of('x = fragment(f32, (32, 8), layout="wgmma")\nwarp_sync()', X='Tensor[f32, "M"]')
+    with pytest.raises(IRError, match=r"layout 'wgmma' holds \(64, N\), N a multiple of 8, not \(32, 8\)"):
+        lower(read_program(text))
+
+
 def test_a_grid_that_the_host_cannot_compute_is_refused() -> None:
     """The launch uses extents and the SM count only."""
     program = corpus_program("rmsnorm_bf16")
@@ -242,6 +249,8 @@ def test_dropping_a_wait_drops_it_from_the_plan() -> None:
         (7, I32, "7"),
         (7, U32, "7u"),
         (7, I64, "7ll"),
+        (-(2**31), I32, "(-2147483647 - 1)"),
+        (-(2**63), I64, "(-9223372036854775807ll - 1)"),
         (True, BOOL, "true"),
         (1.0, BF16, "cake::bf16{0x3f80}"),
         (1.0, F16, "cake::f16{0x3c00}"),
@@ -292,11 +301,12 @@ def test_conditions_are_bracketed_for_cpp() -> None:
 
 def test_reserved_words_are_kept_apart() -> None:
     """A name that C++ or the file uses gets `_`, and so does what it would clash with."""
-    assert [cpp_name(n) for n in ("tile", "new", "new_", "warp", "cake_1", "cake")] == [
+    assert [cpp_name(n) for n in ("tile", "new", "new_", "warp", "arrivals", "cake_1", "cake")] == [
         "tile",
         "new_",
         "new__",
         "warp_",
+        "arrivals_",
         "cake_1_",
         "cake_",
     ]

@@ -143,5 +143,9 @@ def test_host_expressions() -> None:
     assert evaluate(["max", ["min", "M", "N"], ["%", "M", 4]], values, "k") == 3
     assert evaluate(["|", ["^", "M", 1], ["<<", ["&", "N", 1], 3]], values, "k") == 14
     assert render(["max", ["+", "M", 1], ["//", "N", 2]]) == "max((M + 1), (N // 2))"
+    assert evaluate(["//", ["-", 0, "M"], 2], values, "k") == -3  # as on the device
+    assert evaluate(["%", ["-", 0, "M"], 2], values, "k") == -1
     with pytest.raises(PlanError, match=r"k: \(M // \(N - 3\)\) divides by zero"):
         evaluate(["//", "M", ["-", "N", 3]], values, "k")
+    with pytest.raises(PlanError, match=r"k: \(1 << M\) shifts by 2000000000, not by 0 to 31"):
+        evaluate(["<<", 1, "M"], {"M": 2_000_000_000}, "k")

@@ -356,15 +356,17 @@ def test_grouped_tiles_cover_every_tile_once():
 
 
 @pytest.mark.parametrize(
-    ("registers", "instances", "action"), [(40, 3, "dec"), (232, 3, "inc"), (128, 3, "inc"), (120, 3, "dec")]
+    ("registers", "ctas", "action"), [(40, 1, "dec"), (232, 1, "inc"), (128, 1, "inc"), (120, 1, "dec"), (72, 2, "inc")]
 )
-def test_register_budgets_become_a_first_statement(registers, instances, action):
-    """`registers=` is given or taken against what the launch gives each of 512 threads: 128."""
+def test_register_budgets_become_a_first_statement(registers, ctas, action):
+    """`registers=` is given or taken against what the launch gives each of 512 threads: 128, or 64 with two CTAs an
+    SM."""
     text = HEADER.replace("load = role(warps=1)", "load = role(warps=4)").replace(
         "role(warps=1, instances=INSTANCES)", f"role(warps=4, instances=INSTANCES, registers={registers})"
     )
+    text = text.replace("ceil_div(M, 4))", f"ceil_div(M, 4), ctas_per_sm={ctas})")
     roles = "    with load:\n        pass\n    with math:\n        x = 1\n"
-    program = read_schedule(text + roles, {"INSTANCES": instances})
+    program = read_schedule(text + roles, {"INSTANCES": 3})
 
     assert f'    with math:\n        setmaxnreg({registers}, "{action}")\n        x = 1\n' in print_program(program)
 

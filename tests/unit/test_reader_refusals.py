@@ -36,6 +36,12 @@ IN_A_ROLE = [
     ('x = f"{TWO}"', 1, "an f-string is not part of the language: write a plain string"),
     ("x = (y := 1)", 1, "`:=` is not part of the language: assign in a statement of its own"),
     ("x = print(1)", 1, "unknown function 'print'"),
+    ("tma_load(s[0], X_map, at=(0,), done=done)", 1, "tma_load: done is a named barrier, not an mbarrier"),
+    (
+        'x = fragment(f16, (64,), layout="wgmma")\nstmatrix(s[0], x)',
+        2,
+        "stmatrix: src has shape (64,), dst (8, 4); both need 64 rows and a multiple of 16 columns",
+    ),
     ("x = os.system", 1, "unknown name 'os'"),
     ("x += 1", 1, "an augmented assignment is not part of the language: write `x = x + ...`"),
     ("x: i32 = 1", 1, "an annotated assignment is not part of the language: types are inferred; write `x = ...`"),
@@ -105,6 +111,7 @@ IN_A_ROLE = [
     ("mbarrier_wait(full, 0)", 1, "slot of full needs an index from 0 to 1"),
     ("mbarrier_wait(full[0], True)", 1, "mbarrier_wait: phase has type bool, not i32"),
     ("x = barrier_sync(done)", 1, "barrier_sync gives no value; write it as a statement"),
+    ("x = shfl(1.0, lane_id, 1)", 1, "shfl: mode is an expression of type i32, not 'bfly' or 'down' or 'idx'"),
     ('x = shfl(1.0, "up", 1)', 1, "shfl: mode is 'up', not 'bfly' or 'down' or 'idx'"),
     ('x = shfl(1.0, "bfly", lane_id)', 1, "shfl: by is an expression of type i32, not a constant of type i32"),
     (
@@ -321,6 +328,7 @@ IN_A_FILE = [
         "no launch: write `launch(ctas=...)` above the roles",
     ),
     ("{HEAD}{ROLE}    launch(ctas=1)\n", 7, "a second launch"),
+    ("{HEAD}    launch(ctas=1)\n", 2, "k has no role: declare `x = role(warps=4)` and write its body"),
     ("{HEAD}    launch(ctas=1)\n    r = role(warps=1)\n", 4, "role r has no body"),
     ("{HEAD}{ROLE}    with r:\n        pass\n", 4, "role r has 2 bodies"),
     ("{HEAD}{ROLE}    with q:\n        pass\n", 7, "'q' is no role; declare it above: `q = role(warps=4)`"),

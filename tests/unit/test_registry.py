@@ -146,3 +146,11 @@ def test_every_limit_has_its_source() -> None:
     for target in registry.targets().values():
         assert target.limits.keys() == target.sources.keys()
         assert all(target.sources.values())
+
+
+def test_a_thing_belongs_to_the_file_that_defines_it(fresh: Registry) -> None:
+    """Primitives import layouts and targets; those stay plugins of their own files."""
+    files = {
+        p.name: p.file.parent.name for p in fresh.plugins() if p.kind in ("layout", "target") and p.name != "thread"
+    }
+    assert files == {"wgmma": "layouts", "sm_80": "targets", "sm_90a": "targets", "sm_100a": "targets"}

@@ -146,6 +146,8 @@ def test_lint_looks_at_the_examples(tmp_path: Path) -> None:
     assert lint_rule(rule(), CODES, tmp_path) == [f"SYN900: example good.cake is not in {tmp_path}"]
     (tmp_path / "good.cake").write_text("same")
     assert lint_rule(rule(), CODES, tmp_path) == ["SYN900: examples bad.cake and good.cake are the same program"]
+    (tmp_path / "good.cake").write_bytes(b"\xff")
+    assert "SYN900: example good.cake cannot be read" in lint_rule(rule(), CODES, tmp_path)[0]
 
 
 def test_lint_looks_at_rules_side_by_side() -> None:

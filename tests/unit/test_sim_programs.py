@@ -309,6 +309,22 @@ def test_inline_ptx_makes_the_outcome_unknown():
     assert "nanosleep" in result.where.reason
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('z = fragment(f32, (64, 8), layout="spiral")', "no fragment layout is called 'spiral'; known: thread, wgmma"),
+        ('z = fragment(f32, (64,), layout="wgmma")', "layout 'wgmma' holds (64, N), N a multiple of 8, not (64,)"),
+        ('z = fragment(f32, (64, 16), layout="wgmma")\nu = z.cols(4, 8)', "columns 4 to 11 of layout 'wgmma'"),
+    ],
+)
+def test_registers_that_no_layout_holds_make_the_outcome_unknown(line, reason):
+    """Whether the program is made ready or runs when that shows, there is a result."""
+    result = one_warp(line, F)
+
+    assert result.outcome == "unknown"
+    assert reason in result.where.reason
+
+
 def test_an_instruction_that_the_target_lacks_traps():
     """A kernel is exact about its target."""
     text = COPY.format(region="", x_map="", y_map="").replace("sm_90a", "sm_80")

@@ -115,3 +115,14 @@ def twice(X: Tensor[f32, "M"]):
     checked = check(read_program(text), [UNORDERED], problems=())
     assert set(_verdicts(checked).values()) == {Verdict.UNKNOWN}
     assert "X is both read and written" in checked.gates[0].reason
+
+
+def test_an_instruction_that_the_target_does_not_have_is_never_passed() -> None:
+    """Nor is a target that nobody knows: a kernel is exact about its target."""
+    for target, reason in (
+        ("sm_80", "mbarrier_wait at load:1.0.0.0 is no instruction of sm_80"),
+        ("sm_70", "no target is called 'sm_70'; known are sm_100a, sm_80, sm_90a"),
+    ):
+        checked = check(read_program(edited(RING, ("sm_90a", target))))
+        assert all(gate.verdict is not Verdict.PASS for gate in checked.gates)
+        assert all(reason in gate.reason for gate in checked.gates if gate.verdict is Verdict.UNKNOWN)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from cake.core import launch, worker_batch
 from cake.core.corpus import load_corpus
 from cake.core.errors import CakeError, Exit
 from cake.core.inputs import NUMPY
-from cake.core.launch import Device, DriverError, Kernel, check_driver
+from cake.core.launch import Device, DriverError, HangError, Kernel, check_driver, time_arms
 from cake.core.lower import lower
 from cake.core.plan import LaunchPlan
 from cake.core.worker import OUTCOMES, Case, Request, Timing, main, read_output, write_request
@@ -278,3 +279,47 @@ def test_the_environment_reaches_the_worker(tmp_path: Path) -> None:
     run = run_worker(tmp_path / "r", 5, python=stub(tmp_path / "python", 'echo "$PYTHONPATH" >&2'))
 
     assert run.stderr.strip().split(os.pathsep)[0] == str(Path(launch.__file__).resolve().parents[2])
+
+
+class Clock:
+    """Stands in for a device: counts what it is asked for; `hangs` makes the first wait give up."""
+
+    def __init__(self, hangs: bool = False) -> None:
+        self.hangs = hangs
+        self.calls: Counter[str] = Counter()
+
+    def allocate(self, size: int) -> int:
+        """An address."""
+        return 4096
+
+    def free(self, address: int) -> None:
+        """Count it."""
+        self.calls["free"] += 1
+
+    def wait(self, seconds: float, stream: int = 0) -> None:
+        """Done at once, or never."""
+        if self.hangs:
+            raise HangError(seconds)
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Count it; the count stands for a value."""
+        self.calls[name] += 1
+        return float(self.calls[name])
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_timing_frees_nothing_while_a_kernel_hangs(hangs: bool) -> None:
+    """To free memory the driver waits for the kernel; samples are those behind the warm-up, in order."""
+    device, launches = Clock(hangs), []
+    arms = {"a": launches.append, "b": launches.append}
+    if hangs:
+        with pytest.raises(HangError):
+            time_arms(device, arms, warmup=2, rounds=3)  # type: ignore[arg-type]
+        assert not device.calls["free"]
+        return
+    samples = time_arms(device, arms, warmup=2, rounds=3)  # type: ignore[arg-type]
+    assert {name: len(s) for name, s in samples.items()} == {"a": 3, "b": 3}
+    assert samples["a"] == pytest.approx([3e-3, 4e-3, 5e-3])
+    assert len(launches) == 10
+    assert device.calls["free"] == 1
+    assert device.calls["cuEventDestroy"] == device.calls["cuEventCreate"] == 20

@@ -31,10 +31,10 @@ from cake.core.ir import (
     walk,
 )
 from cake.core.op import Op
-from cake.core.registry import layouts
-from cake.core.sim.expr import Code, compile_expr
+from cake.core.sim.expr import Code, compile_expr, layout_of
 from cake.core.sim.machine import Machine
 from cake.core.sim.memory import pitches
+from cake.core.sim.result import Unmodelled
 
 #: Runs statements; True when all active lanes have left the innermost loop.
 Block: TypeAlias = Callable[[Machine], Generator[bool, None, bool]]
@@ -79,7 +79,11 @@ class Compiled:
 
     def registers(self, t: FragmentType) -> int:
         """Registers a thread of a spread fragment."""
-        return layouts()[t.layout].registers(t.shape)
+        layout = layout_of(t.layout)
+        try:
+            return layout.registers(t.shape)
+        except ValueError as error:
+            raise Unmodelled(str(error)) from None
 
     def loops(self, path: str) -> tuple[str, ...]:
         """Variables of the loops around the statement at `path`, outermost first."""

@@ -24,6 +24,7 @@ from cake.core.ir import (
     Var,
     element_type,
 )
+from cake.core.layout import Layout
 from cake.core.registry import layouts
 from cake.core.sim.result import Array, Trap, Unmodelled
 from cake.core.sim.values import array_operator, convert, numpy_type, scalar_operator, wrap
@@ -52,6 +53,14 @@ def spread(value: Any, dims: int) -> Any:
     return value.reshape(value.shape + (1,) * dims) if isinstance(value, np.ndarray) else value
 
 
+def layout_of(name: str) -> Layout:
+    """The fragment layout called `name`."""
+    found = layouts().get(name)
+    if found is None:
+        raise Unmodelled(f"no fragment layout is called {name!r}; known: {', '.join(layouts())}")
+    return found
+
+
 @lru_cache(maxsize=256)
 def registers_of(layout: str, shape: tuple[int, ...], start: int, count: int) -> slice | Array:
     """The registers that hold columns `start` to `start + count` of a spread fragment.
@@ -59,10 +68,10 @@ def registers_of(layout: str, shape: tuple[int, ...], start: int, count: int) ->
     They must be the same in every thread, and in the order in which the narrower fragment holds them; otherwise the
     part has no meaning without moving data between threads.
     """
-    whole = layouts()[layout].coords(shape)
+    whole = layout_of(layout).coords(shape)
     inside = (whole[..., -1] >= start) & (whole[..., -1] < start + count)
     registers = np.flatnonzero(inside[0])
-    part = layouts()[layout].coords((*shape[:-1], count)) + np.array([0] * (len(shape) - 1) + [start])
+    part = layout_of(layout).coords((*shape[:-1], count)) + np.array([0] * (len(shape) - 1) + [start])
     if not (inside == inside[0]).all() or not np.array_equal(whole[:, registers], part):
         raise Unmodelled(f"columns {start} to {start + count - 1} of layout {layout!r} cross registers")
     if np.array_equal(registers, np.arange(registers[0], registers[0] + len(registers))):

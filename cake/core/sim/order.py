@@ -91,14 +91,15 @@ class RandomOrder(Order):
 
     def pick(self, ready: Sequence[Machine]) -> int:
         """Uniform, or the highest of priorities that are redrawn now and then."""
-        if self._priorities is None:
+        priorities = self._priorities
+        if priorities is None:
             return int(self._random.random() * len(ready))
         for machine in ready:
-            if machine.index not in self._priorities:
-                self._priorities[machine.index] = self._random.random()
-        best = max(range(len(ready)), key=lambda i: self._priorities[ready[i].index])  # type: ignore[index]
+            if machine.index not in priorities:
+                priorities[machine.index] = self._random.random()
+        best = max(range(len(ready)), key=lambda i: priorities[ready[i].index])
         if self._random.random() < 0.03:
-            self._priorities[ready[best].index] = self._random.random()
+            priorities[ready[best].index] = self._random.random()
         return best
 
     def early(self, operation: Operation) -> bool:

@@ -40,8 +40,12 @@ class Simulator:
         if program.target not in known:
             raise CakeError(f"{program.name} is for {program.target}; known targets: {', '.join(known)}")
         self.target = known[program.target]
-        with np.errstate(all="ignore"):  # overflow and NaN are values here
-            self._code = Compiled(program)
+        self._code: Compiled | Unmodelled
+        try:
+            with np.errstate(all="ignore"):  # overflow and NaN are values here
+                self._code = Compiled(program)
+        except Unmodelled as stop:
+            self._code = stop
         self._tracked = reads_through_async_proxy(program)
         self._written = _written_tensors(program)
 
@@ -56,14 +60,18 @@ class Simulator:
         max_steps: int = MAX_STEPS,
     ) -> SimResult:
         """Simulate one launch; see `simulate`."""
+        if isinstance(self._code, Unmodelled):
+            place = self._code.place
+            return SimResult("unknown", {}, place, (place,), order=order, seed=seed)
         with np.errstate(all="ignore"):
-            return _Launch(self, inputs, extents, order, seed, sms, max_steps).run()
+            return _Launch(self, self._code, inputs, extents, order, seed, sms, max_steps).run()
 
 
 class _Launch:
     def __init__(
         self,
         simulator: Simulator,
+        code: Compiled,
         inputs: Mapping[str, Any],
         extents: Mapping[str, int],
         order: OrderName,
@@ -71,7 +79,7 @@ class _Launch:
         sms: int,
         max_steps: int,
     ) -> None:
-        self.code, self.target = simulator._code, simulator.target
+        self.code, self.target = code, simulator.target
         self.program, self.tracked = simulator.program, simulator._tracked
         self.order, self.seed, self.sms, self.max_steps = order, seed, sms, max_steps
         self.extents = {name: _extent(self.program, name, extents) for name in self.program.extents}

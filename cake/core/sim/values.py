@@ -10,21 +10,12 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
+from cake.core.inputs import NUMPY
 from cake.core.ir import DType
 from cake.core.sim.result import Array, Trap
 
-NUMPY: Final[dict[str, np.dtype[Any]]] = {
-    "bool": np.dtype(np.bool_),
-    "i32": np.dtype(np.int32),
-    "u32": np.dtype(np.uint32),
-    "i64": np.dtype(np.int64),
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-}
 #: Unsigned words by size: memory moves bits, whatever they mean.
 WORDS: Final[dict[int, np.dtype[Any]]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 

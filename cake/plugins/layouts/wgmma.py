@@ -18,6 +18,8 @@ class WgmmaLayout:
 
     def registers(self, shape: tuple[int, ...]) -> int:
         """Elements a thread: N / 2."""
+        if len(shape) != 2 or shape[0] != 64 or shape[1] % 8:
+            raise ValueError(f"layout {self.name!r} holds (64, N), N a multiple of 8, not {shape}")
         return shape[0] * shape[1] // self.threads
 
     def coords(self, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:

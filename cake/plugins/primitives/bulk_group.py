@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from cake.core.emitter import Emitter
 from cake.core.events import Commit, Event, WaitGroup
 from cake.core.op import Op, Work, primitive
-from cake.plugins.primitives.tma import SM90, TMA_STORE
+from cake.plugins.primitives.tma import TMA_STORE
+from cake.plugins.targets import SINCE_HOPPER
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine
 
 
-@primitive("bulk_commit", targets=SM90, ptx="cp.async.bulk.commit_group")
+@primitive("bulk_commit", targets=SINCE_HOPPER, ptx="cp.async.bulk.commit_group")
 class BulkCommit(Op):
     """Close the executing thread's open bulk group."""
 
@@ -32,7 +33,7 @@ class BulkCommit(Op):
         return Work(issue=1)
 
 
-@primitive("bulk_wait", targets=SM90, ptx="cp.async.bulk.wait_group")
+@primitive("bulk_wait", targets=SINCE_HOPPER, ptx="cp.async.bulk.wait_group")
 class BulkWait(Op):
     """Wait until at most `pending` of the executing thread's bulk groups are unfinished; with `read`, until their
     sources may be overwritten, which comes earlier than the results."""

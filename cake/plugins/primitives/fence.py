@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from cake.core.emitter import Emitter
 from cake.core.events import Event, Fence
 from cake.core.op import Op, Work, primitive
-from cake.plugins.primitives.tma import SM90
+from cake.plugins.targets import SINCE_HOPPER
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine
 
 
-@primitive("fence_proxy_async", targets=SM90, ptx="fence.proxy.async")
+@primitive("fence_proxy_async", targets=SINCE_HOPPER, ptx="fence.proxy.async")
 class FenceProxyAsync(Op):
     """Make the executing threads' earlier generic accesses to shared memory visible to the async proxy (TMA, wgmma)."""
 

@@ -12,7 +12,7 @@ from cake.core.emitter import Emitter, Registers
 from cake.core.events import Event, GlobalBox, Read, Write
 from cake.core.ir import BOOL, F32, DType, FragmentType, GlobalRef, Type
 from cake.core.op import Frag, Op, Pred, Value, Work, primitive
-from cake.plugins.primitives.named_barrier import ALL
+from cake.plugins.targets import ALL
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine

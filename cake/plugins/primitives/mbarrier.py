@@ -9,12 +9,10 @@ from cake.core.emitter import Emitter
 from cake.core.events import Arrive, Event, Expect, Wait
 from cake.core.ir import I32, BarrierRef
 from cake.core.op import Op, Value, Work, primitive
+from cake.plugins.targets import SINCE_HOPPER
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
-
-
-SM90 = ("sm_90a", "sm_100a")
 
 
 ARRIVE = """
@@ -62,12 +60,13 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t phase, 
 """
 
 
-def _is_mbarrier(ref: BarrierRef) -> Iterable[str]:
+def is_mbarrier(ref: BarrierRef) -> Iterable[str]:
+    """Why `ref` cannot take an mbarrier's operations, if it cannot."""
     if ref.barrier.kind != "mbarrier":
         yield f"{ref.barrier.name} is a {ref.barrier.kind} barrier, not an mbarrier"
 
 
-@primitive("mbarrier_arrive", targets=SM90, ptx="mbarrier.arrive")
+@primitive("mbarrier_arrive", targets=SINCE_HOPPER, ptx="mbarrier.arrive")
 class MbarrierArrive(Op):
     """Each executing thread arrives once on one slot's current phase (PTX ISA, mbarrier.arrive)."""
 
@@ -75,7 +74,7 @@ class MbarrierArrive(Op):
     barrier: BarrierRef
 
     def check(self) -> Iterable[str]:
-        yield from _is_mbarrier(self.barrier)
+        yield from is_mbarrier(self.barrier)
 
     def events(self) -> tuple[Event, ...]:
         return (Arrive(self.barrier),)
@@ -90,7 +89,7 @@ class MbarrierArrive(Op):
         return Work(issue=1)
 
 
-@primitive("mbarrier_expect", targets=SM90, ptx="mbarrier.arrive.expect_tx")
+@primitive("mbarrier_expect", targets=SINCE_HOPPER, ptx="mbarrier.arrive.expect_tx")
 class MbarrierExpect(Op):
     """Each executing thread adds `bytes` to the phase's transactions and arrives (PTX ISA, mbarrier.arrive)."""
 
@@ -99,7 +98,7 @@ class MbarrierExpect(Op):
     bytes: int
 
     def check(self) -> Iterable[str]:
-        yield from _is_mbarrier(self.barrier)
+        yield from is_mbarrier(self.barrier)
         if not 0 <= self.bytes < 2**20:
             yield f"bytes={self.bytes}, but an mbarrier counts 0 to 2**20 - 1"
 
@@ -116,7 +115,7 @@ class MbarrierExpect(Op):
         return Work(issue=1)
 
 
-@primitive("mbarrier_wait", targets=SM90, ptx="mbarrier.try_wait.parity")
+@primitive("mbarrier_wait", targets=SINCE_HOPPER, ptx="mbarrier.try_wait.parity")
 class MbarrierWait(Op):
     """Block until the phase of parity `phase` is complete (PTX ISA, mbarrier.try_wait.parity).
 
@@ -128,7 +127,7 @@ class MbarrierWait(Op):
     phase: Value
 
     def check(self) -> Iterable[str]:
-        yield from _is_mbarrier(self.barrier)
+        yield from is_mbarrier(self.barrier)
         if self.phase.type != I32:
             yield f"phase has type {self.phase.type}, not i32"
 

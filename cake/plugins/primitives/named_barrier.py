@@ -9,12 +9,10 @@ from cake.core.emitter import Emitter
 from cake.core.events import Collective, Converge, Event, Sync, SyncArrive
 from cake.core.ir import BarrierRef
 from cake.core.op import Op, Work, primitive
+from cake.plugins.targets import ALL
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
-
-
-ALL = ("sm_80", "sm_90a", "sm_100a")
 
 
 SYNC = """

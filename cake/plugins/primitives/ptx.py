@@ -10,7 +10,7 @@ from cake.core.emitter import Emitter
 from cake.core.events import Event, Opaque, Read, Write
 from cake.core.ir import View, element_type
 from cake.core.op import Op, Value, Work, primitive
-from cake.plugins.primitives.named_barrier import ALL
+from cake.plugins.targets import ALL
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine

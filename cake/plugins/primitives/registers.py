@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Literal, Self
 from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event, Registers
 from cake.core.op import Op, Work, primitive
+from cake.plugins.targets import SINCE_HOPPER, sm_90a
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
 
 
-SM_REGISTERS = 65536  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
-
-
-@primitive("setmaxnreg", targets=("sm_90a", "sm_100a"), ptx="setmaxnreg")
+@primitive("setmaxnreg", targets=SINCE_HOPPER, ptx="setmaxnreg")
 class Setmaxnreg(Op):
     """Set the executing warpgroup's registers a thread: `dec` gives some back to the CTA's pool, `inc` blocks until the
     pool has them. The pool holds what the launch assigned: more than that is a hang."""
@@ -26,9 +24,10 @@ class Setmaxnreg(Op):
     action: Literal["inc", "dec"]
 
     @classmethod
-    def for_role(cls, registers: int, threads: int) -> Self:
-        """The action that takes a CTA of `threads` threads from what its launch gave each to `registers`."""
-        launched = min(SM_REGISTERS // threads // 8 * 8, 255)
+    def for_role(cls, registers: int, threads: int, ctas_per_sm: int) -> Self:
+        """The action that takes a CTA of `threads` threads from what its launch gave each to `registers`. Hopper's
+        registers stand for those of later targets, which have as many."""
+        launched = sm_90a.SM_90A.registers_at_launch(threads, ctas_per_sm)
         return cls(registers, "dec" if registers < launched else "inc")
 
     def check(self) -> Iterable[str]:

@@ -11,7 +11,7 @@ from cake.core.emitter import Emitter
 from cake.core.events import Collective, Event
 from cake.core.ir import F32, I32, Type
 from cake.core.op import Op, Value, Work, primitive
-from cake.plugins.primitives.named_barrier import ALL
+from cake.plugins.targets import ALL
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps

@@ -13,6 +13,7 @@ from cake.core.events import Collective, Event, Write
 from cake.core.ir import BF16, F16, FragmentType, View
 from cake.core.op import Op, Value, Work, primitive
 from cake.plugins.layouts.wgmma import LAYOUT
+from cake.plugins.targets import SINCE_HOPPER
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
@@ -42,7 +43,7 @@ def _warp_rows(shape: tuple[int, ...], pitch: int, first_lane: int, lanes: int) 
     return coords[..., 0] * pitch + coords[..., 1] * 2
 
 
-@primitive("stmatrix", targets=("sm_90a", "sm_100a"), ptx="stmatrix")
+@primitive("stmatrix", targets=SINCE_HOPPER, ptx="stmatrix")
 class Stmatrix(Op):
     """Store a 64 x N fragment of 16-bit values to a 64 x N view: each warp stores its 16 rows, four 8x8 matrices an
     instruction, each 16-byte row to its swizzled place. N is a multiple of 16."""
@@ -52,9 +53,9 @@ class Stmatrix(Op):
 
     def check(self) -> Iterable[str]:
         t = self.src.type
-        if not isinstance(t, FragmentType) or t.layout != "wgmma" or t.dtype not in (BF16, F16):
-            yield f'src is {t}, not a 16-bit fragment with layout="wgmma"'
-        elif t.shape != self.dst.shape or t.shape[1] % 16:
+        if not isinstance(t, FragmentType) or t.layout != LAYOUT.name or t.dtype not in (BF16, F16):
+            yield f'src is {t}, not a 16-bit fragment with layout="{LAYOUT.name}"'
+        elif t.shape != self.dst.shape or len(t.shape) != 2 or t.shape[0] != 64 or t.shape[1] % 16:
             yield f"src has shape {t.shape}, dst {self.dst.shape}; both need 64 rows and a multiple of 16 columns"
         elif t.dtype != self.dst.buffer.dtype:
             yield f"src holds {t.dtype}, {self.dst.buffer.name} holds {self.dst.buffer.dtype}"

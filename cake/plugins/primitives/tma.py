@@ -11,13 +11,12 @@ from cake.core.emitter import Emitter
 from cake.core.events import Event, GlobalBox, Start, Timeline
 from cake.core.ir import BarrierRef, TensorMap, View
 from cake.core.op import Coords, Op, Work, primitive
+from cake.plugins.primitives.mbarrier import is_mbarrier
+from cake.plugins.targets import SINCE_HOPPER
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine
     from cake.core.sim.memory import Footprint
-
-
-SM90 = ("sm_90a", "sm_100a")
 
 TMA_LOAD = Timeline("tma_load", proxy="async", issuer="thread", in_order=False, completion="barrier")
 TMA_STORE = Timeline("tma_store", proxy="async", issuer="thread", in_order=True, completion="group")
@@ -90,12 +89,12 @@ def _coords(at: Coords, tensor_map: TensorMap) -> Iterable[str]:
         yield f"at has {len(at)} coordinates, {tensor_map.name} has {len(tensor_map.box)} dimensions"
 
 
-@primitive("tma_load", targets=SM90, ptx="cp.async.bulk.tensor.shared::cta.global")
+@primitive("tma_load", targets=SINCE_HOPPER, ptx="cp.async.bulk.tensor.shared::cta.global")
 class TmaLoad(Op):
     """Copy one box of a tensor into a shared-memory view, asynchronously, completing the box's bytes on `done`.
 
     Elements outside the tensor arrive as zeros and count as bytes (PTX ISA, cp.async.bulk.tensor; tensor modes, tiled).
-    The box must have as many bytes as `dst`; that it has the same rows and swizzle is for rules to say.
+    That the box has the shape and the swizzle of `dst` is for rules to say.
     """
 
     dst: View
@@ -106,6 +105,7 @@ class TmaLoad(Op):
 
     def check(self) -> Iterable[str]:
         yield from _coords(self.at, self.src)
+        yield from is_mbarrier(self.done)
 
     def events(self) -> tuple[Event, ...]:
         box = GlobalBox(self.src.tensor, self.at, self.src.box)
@@ -134,7 +134,7 @@ class TmaLoad(Op):
         return Work(issue=1, dram_bytes=self.src.bytes, smem_bytes=self.src.bytes)
 
 
-@primitive("tma_store", targets=SM90, ptx="cp.async.bulk.tensor.global.shared::cta")
+@primitive("tma_store", targets=SINCE_HOPPER, ptx="cp.async.bulk.tensor.global.shared::cta")
 class TmaStore(Op):
     """Copy a shared-memory view to one box of a tensor, asynchronously, in the executing thread's bulk group.
 
@@ -172,7 +172,7 @@ class TmaStore(Op):
         return Work(issue=1, dram_bytes=self.dst.bytes, smem_bytes=self.dst.bytes)
 
 
-@primitive("prefetch_tensormap", targets=SM90, ptx="prefetch.tensormap")
+@primitive("prefetch_tensormap", targets=SINCE_HOPPER, ptx="prefetch.tensormap")
 class PrefetchTensormap(Op):
     """Bring a descriptor into the cache, so that the first copy does not wait for it (PTX ISA, prefetch)."""
 

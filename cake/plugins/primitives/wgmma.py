@@ -15,12 +15,10 @@ from cake.core.events import Collective, Commit, Event, RegisterFence, Start, Ti
 from cake.core.ir import BF16, BOOL, F16, F32, FragmentType, View
 from cake.core.op import Frag, Op, Pred, Work, primitive
 from cake.plugins.layouts.wgmma import LAYOUT
+from cake.plugins.targets import HOPPER
 
 if TYPE_CHECKING:
     from cake.core.sim.machine import Machine, Steps
-
-
-SM90A = ("sm_90a",)
 
 
 WGMMA = Timeline("wgmma", proxy="async", issuer="warpgroup", in_order=True, completion="group")
@@ -109,7 +107,7 @@ def _register_index(shape: tuple[int, ...]) -> npt.NDArray[np.intp]:
     return np.ascontiguousarray(coords[..., 0] * shape[1] + coords[..., 1], np.intp)
 
 
-@primitive("wgmma", targets=SM90A, ptx="wgmma.mma_async")
+@primitive("wgmma", targets=HOPPER, ptx="wgmma.mma_async")
 class Wgmma(Op):
     """acc (64 x N) = a (64 x 16) @ b (N x 16).T, plus acc where `accumulate`; bf16 or f16 operands, f32 accumulators.
 
@@ -127,12 +125,12 @@ class Wgmma(Op):
         t = self.acc.type
         if (
             not isinstance(t, FragmentType)
-            or t.layout != "wgmma"
+            or t.layout != LAYOUT.name
             or t.dtype != F32
             or len(t.shape) != 2
             or t.shape[0] != 64
         ):
-            yield f'acc is {t}, not a fragment(f32, (64, N), layout="wgmma")'
+            yield f'acc is {t}, not a fragment(f32, (64, N), layout="{LAYOUT.name}")'
             return
         if self.a.shape != (64, 16):
             yield f"a has shape {self.a.shape}, not (64, 16)"
@@ -173,7 +171,7 @@ class Wgmma(Op):
         return Work(issue=1, smem_bytes=self.a.bytes + self.b.bytes, tensor_flops=2 * 64 * self.b.shape[0] * 16)
 
 
-@primitive("wgmma_fence", targets=SM90A, ptx="wgmma.fence")
+@primitive("wgmma_fence", targets=HOPPER, ptx="wgmma.fence")
 class WgmmaFence(Op):
     """Order register accesses before the next wgmma: needed before the first and whenever registers changed."""
 
@@ -191,7 +189,7 @@ class WgmmaFence(Op):
         return Work(issue=1)
 
 
-@primitive("wgmma_commit", targets=SM90A, ptx="wgmma.commit_group")
+@primitive("wgmma_commit", targets=HOPPER, ptx="wgmma.commit_group")
 class WgmmaCommit(Op):
     """Close the open group of wgmmas."""
 
@@ -209,7 +207,7 @@ class WgmmaCommit(Op):
         return Work(issue=1)
 
 
-@primitive("wgmma_wait", targets=SM90A, ptx="wgmma.wait_group")
+@primitive("wgmma_wait", targets=HOPPER, ptx="wgmma.wait_group")
 class WgmmaWait(Op):
     """Wait until at most `pending` groups of wgmmas are unfinished."""
 

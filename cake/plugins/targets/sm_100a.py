@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from cake.core.target import Target
+from cake.plugins.targets import sm_90a
 
-_TABLE: Final = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability, 10.0"
-_TENSOR_MAP: Final = "CUDA Driver API, cuTensorMapEncodeTiled"
-
-SM_100A: Final = Target(
+#: What Hopper limits, Blackwell limits alike, as the same documents say.
+SM_100A: Final[Target] = replace(
+    sm_90a.SM_90A,
     name="sm_100a",
     nvrtc_arch="sm_100a",
-    limits={
-        "smem_bytes": 232448,
-        "threads": 1024,
-        "registers": 65536,
-        "registers_launch": 255,
-        "registers_granule": 8,
-        "registers_pool_thread_minimum": 24,
-        "registers_pool_thread_maximum": 256,
-        "named_barriers": 15,
-        "mbarrier_arrivals": 2**20 - 1,
-        "mbarrier_bytes": 2**20 - 1,
-        "box_extent": 256,
-        "box_dimensions": 5,
-        "box_inner_multiple": 16,
-        "tensor_memory_columns": 512,
-        "tensor_flops_per_clock": 8192,
-    },
+    limits={**sm_90a.SM_90A.limits, "tensor_memory_columns": 512, "tensor_flops_per_clock": 8192},
     sources={
-        "smem_bytes": f"{_TABLE}: 227 KiB a thread block, opted in",
-        "threads": f"{_TABLE}: threads a block",
-        "registers": f"{_TABLE}: 32-bit registers a block",
-        "registers_launch": f"{_TABLE}: registers a thread",
-        "registers_granule": "PTX ISA, setmaxnreg: counts are multiples of 8; launch counts are allocated so too",
-        "registers_pool_thread_minimum": "PTX ISA, setmaxnreg: 24 to 256",
-        "registers_pool_thread_maximum": "PTX ISA, setmaxnreg: 24 to 256",
-        "named_barriers": "PTX ISA, barrier: ids 0 to 15; 0 is left to the launch prologue",
-        "mbarrier_arrivals": "PTX ISA, Contents of the mbarrier object: expected arrivals 1 to 2**20 - 1",
-        "mbarrier_bytes": "PTX ISA, Contents of the mbarrier object: tx-count up to 2**20 - 1",
-        "box_extent": f"{_TENSOR_MAP}: boxDim[i] from 1 to 256",
-        "box_dimensions": f"{_TENSOR_MAP}: tensorRank from 1 to 5",
-        "box_inner_multiple": f"{_TENSOR_MAP}: boxDim[0] times the element size is a multiple of 16 bytes",
+        **sm_90a.SM_90A.sources,
         "tensor_memory_columns": "PTX ISA, Tensor Memory: 512 columns of 128 lanes a CTA",
         "tensor_flops_per_clock": "NVIDIA Blackwell Architecture: twice Hopper's dense bf16 FMA a clock and SM",
     },

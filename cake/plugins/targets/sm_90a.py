@@ -6,7 +6,7 @@ from typing import Final
 
 from cake.core.target import Target
 
-_TABLE: Final = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability, 9.0"
+_TABLE: Final = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability"
 _TENSOR_MAP: Final = "CUDA Driver API, cuTensorMapEncodeTiled"
 
 SM_90A: Final = Target(
