@@ -214,6 +214,8 @@ def _compile_record(item: Item) -> Record:
 def _run_records(
     item: Item, run: Mapping[str, Any], reference: Mapping[tuple[str, int], str], alone: bool
 ) -> Iterator[Record]:
+    if run["result"] is None and run["exit_status"] > 0 and not run["killed"]:
+        return  # the worker gave up by itself: that says something of the machine, nothing of the program
     result = run["result"] or {}
     device = result.get("device", {})
     base = Record(

@@ -80,7 +80,7 @@ def list_packs(lock: Path | None = None) -> tuple[Pack, ...]:
     Raises CakeError when the lock file cannot be read.
     """
     admitted = read_lock(lock or lock_path())
-    found = [_installed(point) for point in importlib.metadata.entry_points(group=GROUP)]
+    found = [_found(point) for point in importlib.metadata.entry_points(group=GROUP)]
     owners = Counter(pack.name for pack in found)
     for i, pack in enumerate(found):
         if owners[pack.name] > 1:
@@ -182,6 +182,14 @@ def _judged(pack: Pack, entry: Locked | None) -> Pack:
             pack, state=State.UNTRUSTED, problem=f"brings code: cake packs trust {pack.name} --sha256 {pack.sha256}"
         )
     return replace(pack, state=State.LOADED)
+
+
+def _found(point: importlib.metadata.EntryPoint) -> Pack:
+    try:
+        return _installed(point)
+    except Exception as error:  # whatever metadata of strangers holds, it costs that pack alone
+        owner = point.dist.name if point.dist is not None else ""
+        return _broken(Pack(point.name, owner, ""), f"its metadata cannot be read: {type(error).__name__}: {error}")
 
 
 def _installed(point: importlib.metadata.EntryPoint) -> Pack:

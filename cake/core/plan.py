@@ -122,25 +122,6 @@ class LaunchPlan:
         """The tensor's shape for these extents."""
         return tuple(extents[d] if isinstance(d, str) else d for d in tensor.dims)
 
-    def extents_of(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-        """The extents that these tensor shapes imply. Raises PlanError where they disagree with each other or with the
-        declarations, naming both sides."""
-        found: dict[str, tuple[int, str]] = {}
-        for tensor in self.tensors:
-            if tensor.name not in shapes:
-                raise PlanError(f"{self.name}: tensor {tensor.name} is missing")
-            shape = tuple(shapes[tensor.name])
-            if len(shape) != len(tensor.dims):
-                raise PlanError(f"{self.name}: {tensor.name} has shape {shape}, not {len(tensor.dims)} dimensions")
-            for dim, size in zip(tensor.dims, shape, strict=True):
-                if isinstance(dim, int):
-                    if size != dim:
-                        raise PlanError(f"{self.name}: {tensor.name} has shape {shape}, where {dim} is fixed")
-                elif found.setdefault(dim, (size, tensor.name))[0] != size:
-                    first, where = found[dim]
-                    raise PlanError(f"{self.name}: {dim} is {first} in {where} but {size} in {tensor.name}")
-        return {name: size for name, (size, _) in found.items()}
-
     def check(self, extents: Mapping[str, int], sm_count: int) -> int:
         """Check the extents; returns the number of CTAs. Raises PlanError naming the extent or tensor and its value."""
         for name in self.extents:

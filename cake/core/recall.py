@@ -13,6 +13,7 @@ from statistics import median
 
 from cake.core.diagnostics import Verdict
 from cake.core.evidence import OUTCOMES, Log
+from cake.core.ir import IRError
 from cake.core.reader import read_program
 from cake.core.rule import Rule
 from cake.core.verify import check
@@ -78,11 +79,14 @@ def measure(log: Log, rules: Sequence[Rule] | None = None, step: Callable[[str],
                 worst[record.program], records[record.program] = rank, record
     cases = []
     for name, record in sorted(records.items()):
-        program = read_program(log.text(record), name)
-        checked = check(program, rules)
+        where = (record.kernel, record.operator, record.origin.path, record.origin.detail)
+        try:
+            checked = check(read_program(log.text(record), name), rules)
+        except IRError:  # construction refuses today what could be built when the log was written
+            cases.append(Case(name, *where, record.outcome, "flagged", ("construction",), 0.0))
+            continue
         said = _said(g.verdict for g in checked.gates)
         codes = tuple(sorted({f.code for f in checked.findings if f.blocking}))
-        where = (record.kernel, record.operator, record.origin.path, record.origin.detail)
         cases.append(Case(name, *where, record.outcome, said, codes, sum(checked.timings.values())))
         step(said)
     return Recall(tuple(cases))

@@ -95,11 +95,15 @@ def test_a_hang_says_who_waited_for_what(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_a_hang(tmp_path: Path) -> None:
-    """A worker without a result that was killed for time hung; one that died is a launch failure."""
+    """A worker without a result that was killed for time hung, one that died is a launch failure, and one that gave up
+    says nothing of the program."""
     dead = {**line("0001"), "result": None, "killed": True, "exit_status": -9, "outcome": "hang", "stderr": "late"}
     assert collected(tmp_path, PARENT, dead)[-1].outcome == "hang"
     record = collected(tmp_path, PARENT, {**dead, "killed": False})[-1]
     assert (record.outcome, record.exit_status, record.stderr) == ("launch_failure", -9, "late")
+    assert len(collected(tmp_path, PARENT, {**dead, "killed": False, "exit_status": 3})) == len(
+        collected(tmp_path, PARENT)
+    )
 
 
 def test_a_hang_stands_where_nothing_can_confirm_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

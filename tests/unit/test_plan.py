@@ -106,22 +106,6 @@ def test_addresses_beyond_64_bits_are_refused() -> None:
         huge.check({"M": 2**22, "N": 2**30}, sm_count=1)
 
 
-def test_extents_follow_from_shapes() -> None:
-    """Shapes that disagree are refused, naming both tensors."""
-    gemm = plan("gemm_bf16")
-
-    assert gemm.extents_of({"A": (8, 16), "B": (24, 16), "C": (8, 24)}) == {"M": 8, "K": 16, "N": 24}
-    with pytest.raises(PlanError, match="K is 16 in A but 32 in B"):
-        gemm.extents_of({"A": (8, 16), "B": (24, 32), "C": (8, 24)})
-    with pytest.raises(PlanError, match=r"A has shape \(8,\), not 2 dimensions"):
-        gemm.extents_of({"A": (8,), "B": (24, 32), "C": (8, 24)})
-    with pytest.raises(PlanError, match="tensor C is missing"):
-        gemm.extents_of({"A": (8, 16), "B": (24, 16)})
-    fixed = replace(gemm, tensors=(TensorPlan("A", "bf16", ("M", 4), 1, True, False),))
-    with pytest.raises(PlanError, match=r"A has shape \(8, 5\), where 4 is fixed"):
-        fixed.extents_of({"A": (8, 5)})
-
-
 def test_memory_must_be_dense_and_aligned() -> None:
     """Strides and addresses of real arguments; a dimension of one element may have any stride."""
     gemm, norm = plan("gemm_bf16"), plan("rmsnorm_bf16")
