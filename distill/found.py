@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cake.core.corpus import CorpusKernel
+from cake.core.corpus import CleanProgram
 from cake.core.registry import codes
 from cake.core.rule import Rule
 from distill import gates, ledger, render
@@ -53,7 +53,7 @@ class Judge:
     `decided` are the ledger's entries at the base commit."""
 
     lab: Lab
-    kernels: Sequence[CorpusKernel]
+    clean: Sequence[CleanProgram]
     shipped: tuple[Rule, ...]
     decided: tuple[Decision, ...]
     store: RunStore
@@ -150,9 +150,7 @@ class Judge:
                     if after is not None:
                         yield what, before, after
 
-        clean = tuple(
-            Clean(k.name, c, e) for k in self.kernels for c in k.configs if (e := lab.example(k.program(c))) is not None
-        )
+        clean = tuple(Clean(c.family, c.config, e) for c in self.clean if (e := lab.example(c.program)) is not None)
         failing = tuple(m for c in found.group.cases if (m := self._member(c)) is not None)
         return Trial(
             rule=rule,

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cake.core.corpus import CorpusKernel, load_corpus
+from cake.core.corpus import CorpusKernel, clean_programs, good_programs, load_corpus
 from cake.core.errors import CakeError, Exit
 from cake.core.evidence import Log, read_log
 from cake.core.printer import print_program
@@ -137,7 +137,7 @@ class _Run:
         self.lab = Lab(shipped)
         self.kernels = load_corpus(git.root)
         self.known = self._known()
-        self.judge = Judge(self.lab, self.kernels, shipped, decisions(git, base), store)
+        self.judge = Judge(self.lab, clean_programs(git.root), shipped, decisions(git, base), store)
 
     def report(self, dry_run: bool, max_open: int, max_studies: int | None) -> RunReport:
         with Workers(self.shipped, self.known) as workers:
@@ -174,6 +174,9 @@ class _Run:
                 parents[text_hash(text)] = text
                 if n < 2:
                     passing[text_hash(text)] = text
+        for clean, _ in good_programs(self.git.root):
+            text = print_program(clean.program)
+            passing[text_hash(text)] = text
         for rule in self.shipped:
             for name in rule.good:
                 path = self.git.root / "corpus" / "bad" / rule.code / name

@@ -33,6 +33,7 @@ from cake.core.ir import (
     Var,
     bodies,
     walk,
+    walk_expr,
 )
 
 #: Inequalities that are added up for one proof.
@@ -125,18 +126,23 @@ class _Scene:
     def _below(self, counter: Form, stop: Expr) -> None:
         """Take in that a counter is less than `stop`."""
         for part in _least_of(stop):
+            if (form := self.form(part)) is None:
+                continue
+            room = add(add(form, counter, -1), number(1), -1)
             match part:
-                case Binary(op="//", left=left, right=Const(value=int() as divisor)) if divisor > 0:
-                    # divisor * (counter + 1) <= left, unless a negative `left` is rounded up, towards zero.
-                    if (form := self.form(left)) is not None and self.forms.least(form) >= 0:
-                        times = multiply(counter, number(divisor))
-                        self.known.append(add(add(form, times, -1), number(divisor), -1))
-                case _:
-                    if (form := self.form(part)) is not None:
-                        self.known.append(add(add(form, counter, -1), number(1), -1))
+                case Binary(op="//", right=Const(value=int() as divisor)) if divisor > 0:
+                    room = multiply(room, number(divisor))  # as much as the quotient is short of its dividend
+            self.known.append(room)
 
     def form(self, expr: Expr) -> Form | None:
-        """The expression as a sum of products of what has a name here."""
+        """The expression as a sum of products of what has a name here. Of quotients it takes in that they are rounded
+        down, where they are."""
+        for part in walk_expr(expr):
+            match part:
+                case Binary(op="//", left=left, right=Const(value=int() as divisor)) if divisor > 0:
+                    whole, quotient = self.forms.of(left, self.env), self.forms.of(part, self.env)
+                    if whole is not None and quotient is not None and self.forms.least(whole) >= 0:
+                        self.known.append(add(whole, multiply(quotient, number(divisor)), -1))
         return self.forms.of(expr, self.env)
 
     def _assume(self, condition: Expr, holds: bool) -> None:

@@ -1,6 +1,7 @@
 """The corpus: kernels that are known to be good, each with its configurations, its contract and its oracle.
 
     corpus/kernels/<name>/  schedule.py  configs.toml  contract.toml  oracle.py  results/
+    corpus/good/            small programs that are right in other ways, and extents.toml
 
 A schedule is read, never run. An oracle is the repository's own code and runs where PyTorch is.
 """
@@ -18,7 +19,7 @@ import cake
 from cake.core.contract import Contract, read_contract
 from cake.core.errors import CakeError, Exit
 from cake.core.ir import IRError, Program
-from cake.core.reader import ConfigValue
+from cake.core.reader import ConfigValue, read_program
 from cake.core.schedule import Kernel, load_kernel
 
 _PACKAGE: Final = Path(cake.__file__).parent
@@ -106,3 +107,32 @@ def load_corpus(root: Path | None = None) -> tuple[CorpusKernel, ...]:
     """Every kernel of the corpus, by name."""
     folders = sorted(p for p in corpus_root(root).iterdir() if (p / "schedule.py").is_file())
     return tuple(map(load_corpus_kernel, folders))
+
+
+@dataclass(frozen=True, slots=True)
+class CleanProgram:
+    """A program that no rule may flag: of which family (a kernel, or an idiom), and which of it."""
+
+    family: str
+    config: str
+    program: Program
+
+
+def good_programs(root: Path | None = None) -> tuple[tuple[CleanProgram, Mapping[str, int]], ...]:
+    """The programs of `corpus/good`, each with extents to run it at. Raises CakeError that names the file at fault."""
+    folder = corpus_root(root).parent / "good"
+    found = []
+    for path in sorted(folder.glob("*.cake")):
+        try:
+            table = tomllib.loads((folder / "extents.toml").read_text(encoding="utf-8"))[path.stem]
+            program = read_program(path.read_text(encoding="utf-8"), path.name)
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, IRError) as error:
+            raise CakeError(f"{path}: {error}") from None
+        found.append((CleanProgram(path.stem, "good", program), table))
+    return tuple(found)
+
+
+def clean_programs(root: Path | None = None) -> tuple[CleanProgram, ...]:
+    """The clean corpus: every configuration of every kernel, and the good programs."""
+    kernels = [CleanProgram(k.name, c, k.program(c)) for k in load_corpus(root) for c in k.configs]
+    return (*kernels, *(clean for clean, _ in good_programs(root)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cake.core.clauses import Evaluation, evaluate
-from cake.core.corpus import load_corpus
+from cake.core.corpus import clean_programs
 from cake.core.diagnostics import Verdict
 from cake.core.errors import CakeError
 from cake.core.explore import analyse
@@ -110,17 +110,17 @@ def _novelty(rules: Sequence[Rule]) -> PackGate:
 
 
 def _clean(rules: Sequence[Rule], root: Path | None) -> PackGate:
-    """No rule flags a configuration of the corpus, all of which run correctly."""
+    """No rule flags a program of the clean corpus, all of which run correctly."""
     faults: list[str] = []
     unknown: list[str] = []
-    kernels = load_corpus(root)
-    n = sum(len(k.configs) for k in kernels)
-    for kernel in kernels:
-        for config in kernel.configs:
-            found = flags(rules, kernel.program(config))
-            faults += [f"{code} flags {kernel.name}[{config}]" for code, hits in sorted(found.hits.items()) if hits]
-            unknown += [f"{code} on {kernel.name}[{config}]: {why}" for code, why in sorted(found.unknown.items())]
-    bound = 1 - 0.05 ** (1 / len(kernels)) if kernels else 1.0
-    domain = f"{n} configurations of {len(kernels)} kernels (95 %: fewer than {bound:.0%} of kernels flagged)"
+    corpus = clean_programs(root)
+    families = len({c.family for c in corpus})
+    for clean in corpus:
+        name = f"{clean.family}[{clean.config}]"
+        found = flags(rules, clean.program)
+        faults += [f"{code} flags {name}" for code, hits in sorted(found.hits.items()) if hits]
+        unknown += [f"{code} on {name}: {why}" for code, why in sorted(found.unknown.items())]
+    bound = 1 - 0.05 ** (1 / families) if families else 1.0
+    domain = f"{len(corpus)} programs of {families} families (95 %: fewer than {bound:.0%} of families flagged)"
     gate = _gate("clean corpus", domain, faults)
     return replace(gate, verdict=Verdict.UNKNOWN, details=tuple(unknown)) if unknown and not faults else gate

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from cake.core.campaign import collect, prepare
-from cake.core.corpus import CorpusKernel, load_corpus
+from cake.core.corpus import CorpusKernel, good_programs, load_corpus
 from cake.core.diagnostics import Category, Verdict
 from cake.core.harness import run_kernel
-from cake.core.mutate import mutate, parents
+from cake.core.mutate import SMS, Mutant, checksum, inputs_of, mutate, parents
+from cake.core.printer import print_program
+from cake.core.programs import text_hash
+from cake.core.sim import Simulator
 from cake.core.worker_batch import run_batch
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,22 @@ def test_litmus_refutes_nothing(tmp_path: Path) -> None:
             [sys.executable, script, verb, str(tmp_path)], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_good_programs_give_what_the_simulator_gives(tmp_path: Path) -> None:
+    """Bit for bit, on the same whole numbers."""
+    mutants, expected = [], {}
+    for clean, extents in good_programs():
+        program, text = clean.program, print_program(clean.program)
+        result = Simulator(program).run(inputs_of(program, extents, {}, 0), extents, sms=SMS)
+        outputs, name = tuple(sorted(result.outputs)), text_hash(text)
+        about = (clean.family, clean.config, {}, extents, (extents,), {}, outputs)
+        mutants.append(Mutant(*about, program, text, name, name))
+        expected[name] = checksum(result.outputs, outputs)
+    prepare(tmp_path, mutants, 0, lambda line: None)
+    run_batch(tmp_path / "requests", tmp_path / "results.jsonl", 4, 60.0)
+    records = [r for r, _ in collect(tmp_path, tmp_path / "results.jsonl", None)]
+    assert {r.program: r.output_checksum for r in records} == expected
 
 
 def test_a_small_campaign(tmp_path: Path) -> None:

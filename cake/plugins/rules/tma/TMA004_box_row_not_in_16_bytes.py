@@ -8,7 +8,7 @@ Rule(
         limit("box_inner_multiple", Multiple), A < Multiple.
     """,
     message="a row of {Map}'s box has {Bytes} bytes, no multiple of {Multiple}",
-    help="Make the innermost extent of the box of {Map} a multiple of {Multiple} bytes; TMA leaves out what lies outside.",
+    help="Make the innermost extent of the box of {Map} a multiple of {Multiple} bytes; TMA clips at the edge.",
     why="""
         The copy engine moves a box by rows of its innermost dimension, in units of 16 bytes. The driver
         refuses to encode a descriptor whose rows are anything else, so the kernel cannot be launched.
