@@ -60,7 +60,8 @@ BLANK: Final = 4
 #: What a word costs that names a symptom: how a barrier is left behind by a hang says that there is one, not why.
 SYMPTOM: Final = 9
 SYMPTOMS: Final = ("State",)
-#: What an atom costs that merely restates the text: that some op comes next, or that some operand is a number.
+#: What an atom costs that merely restates the text: that some op comes next, or that some operand is a number. That
+#: there is none costs as much more.
 TEXT: Final = 9
 TEXTUAL: Final = frozenset(
     (
@@ -309,6 +310,7 @@ class _Builder:
                     blanks = sum(isinstance(body[i], Wildcard) for i in objects(relation))
                     vague = blanks * BLANK if relation.complete_when == "always" else 0
                     cost = NOT + sum(isinstance(t, Constant) for t in body) * WORD + vague
+                    cost += TEXT - ATOM if relation.name in TEXTUAL else 0
                     self.add(Not(Atom(relation.name, body)), cost)
 
     def _pairs(self) -> set[tuple[str, str]]:

@@ -106,8 +106,10 @@ def _start(case: Case, known: Known, lab: Lab) -> tuple[Pair, Problem, str] | st
     if right is None:
         return "the program that it was made from is no reference in the simulator"
     judgement = lab.label(bad, problem, right)
-    # A race shows as this or that, by the schedule: a label of the simulator's own may rest on one not tried here.
-    outcome = failure.outcome if failure.gpu or judgement.like(failure.outcome) else judgement.outcome
+    # A race shows as this or that, by the schedule: a label of the simulator's own may rest on one not tried here. What
+    # an access out of bounds finds on a GPU, and so what becomes of it, is luck: the simulator stops at it.
+    free = not failure.gpu or judgement.outcome == "illegal_address"
+    outcome = failure.outcome if judgement.like(failure.outcome) or not free else judgement.outcome
     if not judgement.like(outcome) or not judgement.fails:
         return f"the simulator says {judgement.outcome}, the log {failure.outcome}"
     if untold := _untold(pair(bad, good), lab):

@@ -4,11 +4,12 @@ category."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cake.core import registry
 from cake.core.clauses import Evaluation, evaluate
+from cake.core.clauses_subsume import subsumes
 from cake.core.diagnostics import STATIC_CATEGORIES, Category, Finding, GateResult, Verdict
 from cake.core.explore import STATE_BUDGET, Analysis, analyse
 from cake.core.ir import Program
@@ -75,8 +76,19 @@ def _findings(
         hits = evaluation.hits.get(rule.code)
         for finding in renderer.findings(rule, hits) if hits else ():
             found.append(replace(finding, witness=witness(analysis, rule, finding)))
+    found = _telling(found, {r.code: r.finding for r in rules})
     order = list(Category)
     return tuple(sorted(found, key=lambda f: (order.index(f.category), f.line, f.code, f.paths)))
+
+
+def _telling(found: Sequence[Finding], clauses: Mapping[str, str]) -> list[Finding]:
+    """The findings without those about ops of which a more specific rule says more."""
+
+    def says_more(one: Finding, other: Finding) -> bool:
+        about = one.code != other.code and one.blocking and bool(other.paths) and {*other.paths} <= {*one.paths}
+        return about and subsumes(clauses[other.code], clauses[one.code])
+
+    return [f for f in found if not any(says_more(one, f) for one in found)]
 
 
 def _gate(
