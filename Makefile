@@ -4,6 +4,8 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(if $(shell $(p
 VENV   := .venv
 BIN    := $(VENV)/bin
 LOG    ?= corpus/failures/h200-1
+# Groups of failures that the demo studies: all of this log take ten minutes.
+STUDIES ?= 8
 INPUTS := pyproject.toml constraints.txt
 
 # One constraints file pins what is installed and what builds it.
@@ -17,7 +19,7 @@ help: ## say what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: $(VENV)/.demo ## set up, then distil the committed failure log into proposal branches (no GPU, no torch)
-	@$(BIN)/cake distill run $(LOG)
+	@$(BIN)/cake distill run $(LOG) --max-studies $(STUDIES)
 
 test: lint types contracts pytest ## set up, then everything that guards main
 

@@ -28,6 +28,7 @@ from cake.core.rule import Rule
 from cake.core.vocabulary import RELATIONS
 from distill import words
 from distill.learn import Candidate
+from distill.saturate import objects
 
 #: The family of a rule, by the relations that it reads; the first that fits.
 FAMILIES: Final = (
@@ -120,9 +121,14 @@ def _rank(atom: Atom) -> int:
 
 
 def _blanked(head: str, body: Sequence[Literal]) -> list[Literal]:
-    """Variables that occur once become `_`, inside aggregates where the language allows it."""
+    """Variables that occur once become `_`, inside aggregates where the language allows it; but what a fault is about
+    keeps its name, so that the finding can say it."""
     uses = Counter(t.name for b in body for t in _all_terms(b) if isinstance(t, Variable))
     uses[head] += 1
+    for literal in body:
+        if isinstance(literal, Atom) and literal.relation in words.ADJECTIVE:
+            about = (literal.terms[i] for i in objects(RELATIONS[literal.relation]))
+            uses.update(t.name for t in about if isinstance(t, Variable))
 
     def blank(literal: Literal) -> Literal:
         if not isinstance(literal, Atom | Not):
@@ -226,6 +232,8 @@ def mending(clause: Clause) -> str:
     said = []
     for literal in clause.body:
         match literal:
+            case Atom(relation=relation) if relation in words.UNDO:
+                said.append(words.fill_atom(words.UNDO[relation], literal, show))
             case Not(atom) if atom.relation in words.MEND:
                 said.append(words.fill_atom(words.MEND[atom.relation], atom, show))
             case Compare(op, Variable(name=a), Variable(name=b)) if op in ("!=", "<", ">"):

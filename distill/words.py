@@ -123,6 +123,14 @@ MEND: Final[Mapping[str, str]] = {
     "same_trip": "Give both loops one trip count.",
     "in_bounds": "Put {Op} under a condition, such as its `when`, that keeps all that it accesses inside {Tensor}.",
 }
+#: What to do about a tuple that is there.
+UNDO: Final[Mapping[str, str]] = {
+    "outside": "Keep the box of {Op} inside {Buf}.",
+    "reads_unwritten": "Write all of {Cell} that {Op} reads before it does.",
+    "supersedes": "Let something read {Cell} before {B} overwrites it, or leave out the earlier write.",
+    "overlap": "Give {A} and {B} bytes of their own.",
+    "id_overlap": "Give {A} and {B} hardware barriers of their own.",
+}
 #: For the name of a rule: what a tuple, or the lack of one, makes of an op. Reads behind "allow".
 ADJECTIVE: Final[Mapping[str, str]] = {
     "not ordered": "unordered",

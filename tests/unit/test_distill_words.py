@@ -35,6 +35,7 @@ SAID = [
         "constant-parity-operation",
         "{Op} waits for a parity that is constant",
     ),
+    ("finding(Op, Buf) :- outside(Op, Buf).", "out-of-region-operation", "{Op} reaches outside {Buf}"),
     ("finding(A) :- back(A, _), commits(_, A).", "back-commits-operation", ""),
     ('finding(Op) :- flag(Op, "when", "false").', "when-false-operation", "when of {Op} is false"),
 ]
@@ -52,7 +53,7 @@ def test_a_clause_has_a_name_of_two_words_and_a_sentence(text: str, name: str, s
 
 def test_every_word_is_about_a_relation_that_exists() -> None:
     """No table keeps a relation that the vocabulary lacks, and each relation is described."""
-    for table in (words.FACT, words.LACK, words.NONE, words.MEND, words.SUBJECT):
+    for table in (words.FACT, words.LACK, words.NONE, words.MEND, words.UNDO, words.SUBJECT):
         assert table.keys() <= RELATIONS.keys()
     assert {name.removeprefix("not ") for name in words.ADJECTIVE} <= RELATIONS.keys()
     assert words.FACT.keys() == RELATIONS.keys()
