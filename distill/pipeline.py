@@ -238,10 +238,11 @@ class _Run:
         why = ""
         while todo or ahead:
             if wanted is not None and sum(f.green for f in found) >= wanted:
-                why = f"not studied: {wanted} rules are enough for one run (--max-open)"
+                enough = f"{wanted} rules are" if wanted != 1 else "1 rule is"
+                why = f"not studied: {enough} enough for one run (--max-open)"
                 break
             if studied == most:
-                why = f"not studied: this run stops after {most} groups (--max-studies)"
+                why = f"not studied: this run stops after {most} group{'s' if most != 1 else ''} (--max-studies)"
                 break
             while todo and len(ahead) < AHEAD:
                 group = todo.popleft()

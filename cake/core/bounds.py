@@ -166,9 +166,11 @@ class _Scene:
                 self._at_least(more, less, 0 if op in ("<=", ">=") else 1)
 
     def _at_least(self, more: Expr, less: Expr, by: int) -> None:
-        a, b = self.form(more), self.form(less)
-        if a is not None and b is not None:
-            self.known.append(add(add(a, b, -1), number(by), -1))
+        low = self.form(less)
+        for part in _least_of(more):
+            high = self.form(part)
+            if high is not None and low is not None:
+                self.known.append(add(add(high, low, -1), number(by), -1))
 
     # ------------------------------------------------------------------------------------------------------- proofs
 

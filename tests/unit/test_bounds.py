@@ -45,6 +45,7 @@ GUARDED = [
     "ld_global(x, X[cta_id, thread_id * 8], when=not thread_id * 8 >= N)",
     "ld_global(x, X[cta_id, thread_id * 8], when=thread_id > 3 and N > thread_id * 8)",
     "ld_global(x, X[cta_id, thread_id * 8], when=False)",
+    "ld_global(x, X[cta_id, thread_id * 8], when=thread_id * 8 < min(N, 512))",
     "if thread_id * 8 < N:\n    ld_global(x, X[cta_id, thread_id * 8])",
     "if thread_id * 8 >= N:\n    x = x\nelse:\n    ld_global(x, X[cta_id, thread_id * 8])",
     "for i in range(thread_id, N // 8, 128):\n    ld_global(x, X[cta_id, i * 8])",

@@ -14,9 +14,9 @@ import pytest
 
 from cake.cli.app import run
 from cake.core.errors import Exit
-from cake.core.evidence import Record
+from cake.core.evidence import EvidenceWriter, Origin, Record
 from cake.core.programs import text_hash
-from tests.unit.small_repo import FAULTS, distil, git, good_program, make_repo, write_log
+from tests.unit.small_repo import FAULTS, NAME, distil, git, good_program, make_repo, write_log
 
 pytestmark = pytest.mark.gates
 Capture = pytest.CaptureFixture[str]
@@ -73,6 +73,48 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     found = branches(repo)
     assert len(found) == 2
     return Whole(repo, log, found)
+
+
+# ------------------------------------------------------------------------------------------------------------- how much
+
+
+def test_a_clean_log_proposes_nothing(whole: Whole, tmp_path: Path) -> None:
+    """Programs that ran right are nothing to learn from."""
+    repo, text = whole.clone(tmp_path), good_program()
+    with EvidenceWriter(tmp_path / "log" / "records.jsonl") as log:
+        for labeller in ("gpu", "simulator"):
+            log.append(Record(text_hash(text), "ok", "run", NAME, origin=Origin(labeller=labeller)), text)
+
+    code, out, _ = distil(repo, tmp_path / "log")
+
+    assert code == Exit.CLEAN
+    assert "2 records, 0 of them failures" in out
+    assert "nothing new to propose" in out
+    assert branches(repo) == {}
+
+
+def test_a_second_run_proposes_nothing_new(whole: Whole, tmp_path: Path) -> None:
+    """The branches stand as they are."""
+    repo = whole.clone(tmp_path)
+    assert "2 new proposals" in distil(repo, whole.log)[1]
+    _, out, _ = distil(repo, whole.log)
+    assert "nothing new to propose" in out
+    assert branches(repo) == whole.branches
+
+
+def test_what_a_run_leaves_out_is_said(whole: Whole, tmp_path: Path) -> None:
+    """One group, or one rule, is enough when asked for; the rest is counted, with the option that left it out. A dry
+    run studies everything, whatever may be open, and makes no branch."""
+    repo = whole.clone(tmp_path)
+    _, out, _ = distil(repo, whole.log, "--max-studies", "1", "--dry-run")
+    assert "not studied: this run stops after 1 group (--max-studies)" in out
+    _, out, _ = distil(repo, whole.log, "--max-open", "1", "--dry-run")
+    assert "not studied" not in out
+    assert out.count("dry run") == 2
+    assert branches(repo) == {}
+    _, out, _ = distil(repo, whole.log, "--max-open", "1")
+    assert "not studied: 1 rule is enough for one run (--max-open)" in out
+    assert len(branches(repo)) == 1
 
 
 # ---------------------------------------------------------------------------------------------------------- interrupted
