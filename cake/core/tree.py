@@ -6,7 +6,7 @@ one-statement edit of a program costs the length of its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from operator import is_
@@ -166,6 +166,12 @@ def with_role_body(program: Program, role: str, stmts: tuple[Stmt, ...]) -> Prog
     """`program` with the body of `role` replaced by `stmts`, scopes repaired."""
     scoped = rescoped(program, stmts)
     return replace(program, roles=tuple(replace(b, body=scoped) if b.role.name == role else b for b in program.roles))
+
+
+def replace_statement(program: Program, path: str, stmts: Iterable[Stmt]) -> Program:
+    """`program` with the statement at `path` replaced by `stmts` (none drops it)."""
+    new = tuple(stmts)
+    return splice(program, path, lambda old, i: (*old[:i], *new, *old[i + 1 :]))
 
 
 def drop_empty(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -13,6 +13,7 @@ def copy_ring(X: Tensor[f32, "M", 64], Y: Tensor[f32, "M", 64]):
         slot = 0
         phase = 1
         with one_lane():
+            prefetch_tensormap(X_map)
             for i in range(cta_id, (M + 7) // 8, cta_count):
                 mbarrier_wait(empty[slot], phase)
                 mbarrier_expect(full[slot], 2048)
@@ -24,6 +25,7 @@ def copy_ring(X: Tensor[f32, "M", 64], Y: Tensor[f32, "M", 64]):
         slot = 0
         phase = 0
         with one_lane():
+            prefetch_tensormap(Y_map)
             for i in range(cta_id, (M + 7) // 8, cta_count):
                 mbarrier_wait(full[slot], phase)
                 tma_store(Y_map, ring[slot], at=(i * 8, 0))

@@ -9,6 +9,8 @@ def one_role(X: Tensor[f32, "M", 64], Y: Tensor[f32, "M"]):
     rows = role(warps=2)
 
     with rows:
+        with one_lane():
+            prefetch_tensormap(X_map)
         phase = 0
         y = fragment(f32, (1,), layout="thread")
         ld_global(y, X[0, 0])

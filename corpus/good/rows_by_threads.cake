@@ -12,6 +12,7 @@ def rows_by_threads(X: Tensor[f32, "M", 64], Y: Tensor[f32, "M", 64]):
         slot = 0
         phase = 1
         with one_lane():
+            prefetch_tensormap(X_map)
             for r in range(cta_id, M, cta_count):
                 mbarrier_wait(empty[slot], phase)
                 mbarrier_expect(full[slot], 256)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cake.core.edits import KINDS, Edit, edits
-from cake.core.ir import Declare, IRError, OneLane, OpStmt, Program, Stmt, walk
+from cake.core.ir import Declare, IRError, OneLane, OpStmt, Program, walk
 from cake.core.printer import print_program, print_stmt
 from cake.core.reader import read_program, read_schedule
-from cake.core.tree import parse_path, rescoped, splice, statement
+from cake.core.tree import parse_path, replace_statement, rescoped, statement
 
 KERNELS = Path(__file__).parents[2] / "corpus" / "kernels"
 
@@ -140,17 +140,12 @@ def test_statement_by_path() -> None:
     assert parse_path("load:0.1.2") == ("load", (0, 1, 2))
 
 
-def replaced(parent: Program, path: str, *stmts: Stmt) -> Program:
-    """`parent` with the statement at `path` replaced."""
-    return splice(parent, path, lambda old, i: (*old[:i], *stmts, *old[i + 1 :]))
-
-
-def test_splice() -> None:
+def test_replace_statement() -> None:
     """Replacing a statement by itself changes nothing; by nothing drops it, and blocks left empty go with it."""
     parent = program("gemm_bf16")
     path = path_of(parent, "mbarrier_arrive(ring_empty[previous])")
-    assert replaced(parent, path, statement(parent, path)) == parent
-    dropped = replaced(parent, path)
+    assert replace_statement(parent, path, [statement(parent, path)]) == parent
+    dropped = replace_statement(parent, path, [])
     assert print_program(parent).count("if i > 0:") == 1
     assert print_program(dropped).count("if i > 0:") == 0
 
@@ -160,10 +155,10 @@ def test_scopes_are_repaired() -> None:
     parent = program("gemm_bf16")
     math = next(b.body for b in parent.roles if b.role.name == "math")
     assert rescoped(parent, math) is math
-    twice = replaced(parent, "math:1", *[statement(parent, "math:1")] * 2)
+    twice = replace_statement(parent, "math:1", [statement(parent, "math:1")] * 2)
     assert [s.declare for s in twice.roles[1].body[1:3]] == [True, False]  # type: ignore[union-attr]
     with pytest.raises(IRError, match="ring_slot is used before it is bound"):
-        replaced(parent, "load:1")
+        replace_statement(parent, "load:1", [])
     declare = next(at.stmt for at in walk(parent) if isinstance(at.stmt, Declare))
     with pytest.raises(IRError, match="declared twice"):
         rescoped(parent, (declare, declare))
