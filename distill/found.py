@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cake.core.corpus import CleanProgram
@@ -88,7 +88,8 @@ class Judge:
         slug = slug_of(rule)
         decision = ledger.latest(self.decided).get(slug)
         if decision is not None:
-            return _none(group, result, f"{slug} was {decision.decision}: {decision.reason}", elsewhere)
+            why = decision.reason.partition(". ")[0].rstrip(".")
+            return _none(group, result, f"{slug} was {decision.decision}: {why}", elsewhere)
         lines = gates.run(self._trial(rule, result))
         self.store.save("".join(g.line() + "\n" for g in lines), "gates", f"{group.key}.jsonl")
         self.store.save(render.rule_file(rule), "rules", f"{group.key}.py")
@@ -129,7 +130,10 @@ class Judge:
         names = tuple(sorted({c.failure.kernel for c in group.cases}))
         used = {*(r.code for r in self.shipped), *ledger_codes(self.decided), *taken, *codes().retired}
         support = Support(group.cases[0].failure.outcome, devices, result.studied.failure.program, names)
-        return compose(clause, support, next_code(family(tidy(clause)), used), SINCE)
+        rule = compose(clause, support, next_code(family(tidy(clause)), used), SINCE)
+        names_taken = {r.name for r in self.shipped}
+        distinct = (rule.name, *(f"{rule.name}-{n}" for n in range(2, len(names_taken) + 3)))
+        return replace(rule, name=next(name for name in distinct if name not in names_taken))
 
     def _member(self, case: Case) -> Example | None:
         return self.lab.example(self.lab.read(case.failure.text), frozenset(case.heads)) if case.heads else None
