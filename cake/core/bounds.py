@@ -180,19 +180,26 @@ class _Scene:
             return True
         for dim, at, size in zip(box.tensor.dims, box.at, box.shape, strict=True):
             form = self.form(at)
-            if form is None or not self._holds(form, TERMS):
+            if form is None or not self._holds(form):
                 return False
             end = number(dim) if isinstance(dim, int) else self.forms.atom(dim, 1)
             last = [f for part in _least_of(at) if (f := self.form(part)) is not None]
-            if not any(self._holds(add(add(end, f, -1), number(size), -1), TERMS) for f in last):
+            if not any(self._holds(add(add(end, f, -1), number(size), -1)) for f in last):
                 return False
         return True
 
-    def _holds(self, wanted: Form, terms: int) -> bool:
-        """Whether `wanted >= 0`: by the bounds of what it is made of, or as a sum that holds an inequality known."""
-        if self._least(wanted) >= 0:
-            return True
-        return terms > 0 and any(self._holds(add(wanted, self._tight(k), -1), terms - 1) for k in self.known)
+    def _holds(self, wanted: Form) -> bool:
+        """Whether `wanted >= 0`."""
+        return self._lower(wanted.symbolic, TERMS) + wanted.constant >= 0
+
+    def _lower(self, form: Form, terms: int) -> int:
+        """What `form`, a sum without a constant, is at least: by the bounds of its atoms, or of what is left when some
+        inequality that is known is taken out of it; and then the next number that may be its value."""
+        found = self._least(form)
+        for known in self.known if terms else ():
+            found = max(found, self._lower(add(form, known.symbolic, -1), terms - 1) - known.constant)
+        step = gcd(*(self.modulus(product, factor) for product, factor in form.terms))
+        return found if found <= INFINITE or not step else -(-found // step) * step
 
     def _least(self, form: Form) -> int:
         total = 0
@@ -200,19 +207,13 @@ class _Scene:
             low = [self.forms.lower.get(name, INFINITE) for name in product]
             if any(bound < 0 for bound in low):
                 return INFINITE
-            if factor > 0 or not product:
+            if factor > 0:
                 total += factor * reduce(lambda a, b: a * b, low, 1)
             elif all(name in self.upper for name in product):
                 total += factor * reduce(lambda a, b: a * b, [self.upper[name] for name in product], 1)
             else:
                 return INFINITE
         return total
-
-    def _tight(self, known: Form) -> Form:
-        """An inequality with its constant made as small as divisibility allows."""
-        parts = [self.modulus(product, factor) for product, factor in known.symbolic.terms]
-        step = gcd(*parts) if parts else 1
-        return add(known.symbolic, number(-step * -(known.constant // step) if step else known.constant))
 
     def modulus(self, product: tuple[str, ...], factor: int) -> int:
         """A number that divides the term whatever its atoms are."""

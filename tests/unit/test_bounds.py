@@ -41,6 +41,7 @@ def loaded(body: str, ctas: str = "M") -> tuple[int, bool]:
 GUARDED = [
     "ld_global(x, X[cta_id, thread_id * 8], when=thread_id * 8 < N)",
     "ld_global(x, X[cta_id, thread_id * 8], when=thread_id * 8 + 7 < N)",
+    "ld_global(x, X[cta_id, thread_id * 8], when=thread_id * 9 < N)",
     "ld_global(x, X[cta_id, thread_id * 8], when=N - 8 >= thread_id * 8)",
     "ld_global(x, X[cta_id, thread_id * 8], when=not thread_id * 8 >= N)",
     "ld_global(x, X[cta_id, thread_id * 8], when=thread_id > 3 and N > thread_id * 8)",
