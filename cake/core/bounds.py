@@ -197,9 +197,14 @@ class _Scene:
         inequality that is known is taken out of it; and then the next number that may be its value."""
         found = self._least(form)
         for known in self.known if terms else ():
-            found = max(found, self._lower(add(form, known.symbolic, -1), terms - 1) - known.constant)
+            least = self._rounded(-known.constant, known.symbolic)
+            found = max(found, self._lower(add(form, known.symbolic, -1), terms - 1) + least)
+        return self._rounded(found, form)
+
+    def _rounded(self, least: int, form: Form) -> int:
+        """The least number from `least` on that `form` may be, by what divides it."""
         step = gcd(*(self.modulus(product, factor) for product, factor in form.terms))
-        return found if found <= INFINITE or not step else -(-found // step) * step
+        return -(-least // step) * step if step else least
 
     def _least(self, form: Form) -> int:
         total = 0

@@ -177,6 +177,7 @@ def _noticed(pool: Any, **_: Any) -> str:
 
 
 def _main(place: str, action: str, *command: str) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with it ignored
     sys.modules.update(dict.fromkeys(("cuda", "torch")))
     from cake.cli.app import run
     from cake.core import registry

@@ -52,6 +52,7 @@ GUARDED = [
     "for i in range(thread_id, N // 8, 128):\n    ld_global(x, X[cta_id, i * 8])",
     "for i in range(thread_id * 8, N, 1024):\n    ld_global(x, X[cta_id, i])",
     "n = thread_id * 8\nif n < N:\n    ld_global(x, X[cta_id, n])",
+    "for c in range(0, N // 1024 * 1024, 1024):\n    ld_global(x, X[cta_id, c + thread_id * 8])",
     "for r in range(cta_id, min(M, cta_id + 2) - 1):\n    ld_global(x, X[r, 0])",
     "ld_global(x, X[min(cta_id, M - 1), 0])",
 ]
