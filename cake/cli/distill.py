@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -63,7 +64,7 @@ def run(log: Path, dry_run: bool, max_open: int, max_studies: int | None, repo: 
 
 
 def _text(report: RunReport) -> None:
-    """The table of proposals, then what shipped rules explain, then what is left and why."""
+    """The table of proposals, then the rules that explain failures already, by cluster, then what is left and why."""
     skipped = sum(report.skipped.values())
     unread = f", {plural(skipped, 'line')} skipped" if skipped else ""
     failures = sum(n for outcome, n in report.outcomes.items() if outcome != "ok")
@@ -78,16 +79,22 @@ def _text(report: RunReport) -> None:
         header = ("cluster", "failures", "rule", "gates", "branch", "")
         cells = [(r.cluster, str(r.failures), r.rule, r.gates, style(r.branch, fg="green"), r.note) for r in proposals]
         click.echo(table(header, cells))
-    for title, rows, key in (
-        ("Explained already", known, lambda r: r.rule),
-        ("Not explained", left, lambda r: f"{r.rule}: {r.note}" if r.rule else r.note),
-    ):
-        if rows:
-            counts: Counter[str] = Counter()
-            for r in rows:
-                counts[key(r)] += r.failures
-            click.echo(f"\n{style(title, bold=True)}")
-            click.echo(table(("failures", ""), [(str(n), what) for what, n in counts.most_common()]))
+    if known:
+        by_cluster: dict[str, Counter[str]] = {}
+        for r in known:
+            by_cluster.setdefault(re.sub(r" \(\d+\)$", "", r.cluster), Counter())[r.rule] += r.failures
+        explained = [
+            (cluster, str(found.total()), "; ".join(f"{rule} ({n})" for rule, n in found.most_common()))
+            for cluster, found in by_cluster.items()
+        ]
+        click.echo(f"\n{style('Explained already', bold=True)}")
+        click.echo(table(("cluster", "failures", "rules"), explained))
+    if left:
+        counts: Counter[str] = Counter()
+        for r in left:
+            counts[f"{r.rule}: {r.note}" if r.rule else r.note] += r.failures
+        click.echo(f"\n{style('Not explained', bold=True)}")
+        click.echo(table(("failures", ""), [(str(n), what) for what, n in counts.most_common()]))
     new = plural(report.proposed, "new proposal") if report.proposed else "nothing new to propose"
     click.echo(f"\n{new}; what led to each result is in {display(report.work)}")
     if proposals:
