@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Final
 
 from cake.core.corpus import CleanProgram
@@ -131,9 +132,9 @@ class Judge:
         used = {*(r.code for r in self.shipped), *ledger_codes(self.decided), *taken, *codes().retired}
         support = Support(group.cases[0].failure.outcome, devices, result.studied.failure.program, names)
         rule = compose(clause, support, next_code(family(tidy(clause)), used), SINCE)
-        names_taken = {r.name for r in self.shipped}
-        distinct = (rule.name, *(f"{rule.name}-{n}" for n in range(2, len(names_taken) + 3)))
-        return replace(rule, name=next(name for name in distinct if name not in names_taken))
+        shipped = {r.name for r in self.shipped}
+        distinct = chain([rule.name], (f"{rule.name}-{n}" for n in count(2)))
+        return replace(rule, name=next(name for name in distinct if name not in shipped))
 
     def _member(self, case: Case) -> Example | None:
         return self.lab.example(self.lab.read(case.failure.text), frozenset(case.heads)) if case.heads else None

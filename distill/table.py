@@ -10,14 +10,15 @@ from distill import gates
 from distill.found import Found
 from distill.ingest import Cluster
 from distill.proposals import Outcome
-from distill.survey import Case, Group
+from distill.survey import Case
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the table: failures that belong together, the rule that explains them, its gates and branch.
 
-    `rule` is a shipped code, a proposed code and name, or empty; `note` says what became of it or why there is none."""
+    `group` tells the studied groups of one cluster apart; `rule` is a shipped code, a proposed code and name, or empty;
+    `note` says what became of it or why there is none."""
 
     cluster: str
     failures: int
@@ -25,6 +26,12 @@ class Row:
     gates: str
     branch: str
     note: str
+    group: str = ""
+
+    @property
+    def title(self) -> str:
+        """The cluster, and which group of it."""
+        return f"{self.cluster} ({self.group})" if self.group else self.cluster
 
     @property
     def green(self) -> bool:
@@ -48,11 +55,9 @@ def _studied(f: Found, outcome: Outcome | None) -> Row:
     if outcome is not None:
         note = f"{outcome.state}{f': {outcome.note}' if outcome.note else ''}"
     branch = outcome.branch if outcome else ""
-    return Row(_title(f.group), len(f.group.cases), rule, gates.summary(f.lines) if f.lines else "", branch, note)
-
-
-def _title(group: Group) -> str:
-    return f"{' '.join(group.signature)} ({group.key.rpartition('-')[2]})"
+    summary = gates.summary(f.lines) if f.lines else ""
+    cluster, index = " ".join(f.group.signature), f.group.key.rpartition("-")[2]
+    return Row(cluster, len(f.group.cases), rule, summary, branch, note, index)
 
 
 def _others(clusters: Sequence[Cluster], surveyed: Mapping[str, Sequence[Case]]) -> Iterator[Row]:

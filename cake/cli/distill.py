@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -77,12 +76,12 @@ def _text(report: RunReport) -> None:
     if proposals:
         click.echo(f"\n{style('Proposals', bold=True)}")
         header = ("cluster", "failures", "rule", "gates", "branch", "")
-        cells = [(r.cluster, str(r.failures), r.rule, r.gates, style(r.branch, fg="green"), r.note) for r in proposals]
+        cells = [(r.title, str(r.failures), r.rule, r.gates, style(r.branch, fg="green"), r.note) for r in proposals]
         click.echo(table(header, cells))
     if known:
         by_cluster: dict[str, Counter[str]] = {}
         for r in known:
-            by_cluster.setdefault(re.sub(r" \(\d+\)$", "", r.cluster), Counter())[r.rule] += r.failures
+            by_cluster.setdefault(r.cluster, Counter())[r.rule] += r.failures
         explained = [
             (cluster, str(found.total()), "; ".join(f"{rule} ({n})" for rule, n in found.most_common()))
             for cluster, found in by_cluster.items()

@@ -32,9 +32,9 @@ from cake.core.ir import (
     Unary,
     Var,
     bodies,
-    walk,
     walk_expr,
 )
+from cake.core.lower_plan import widest_accesses
 
 #: Inequalities that are added up for one proof.
 TERMS: Final = 2
@@ -46,7 +46,8 @@ class Bounds:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.widest = _widest(program)
+        elements = {t.name: t.dtype.bytes for t in program.of(Tensor)}
+        self.widest = {**elements, **widest_accesses(program)}
         self.multiples = _multiples(program, self.widest)
         self.scalars = {b.role.name: _scalars(b.body) for b in program.roles}
 
@@ -85,7 +86,7 @@ class _Scene:
             "instance": located.role.instances - 1,
         }
         self.env: dict[str, Form | None] = {}
-        self.known: list[Form] = []
+        self.known: dict[Form, None] = {}  # in the order in which they were met
         self.never = False  # whether nothing gets here
         for extent, multiple in bounds.multiples.items():
             self.forms.atom(extent, multiple)
@@ -119,9 +120,14 @@ class _Scene:
             counter = add(start, turns, int(loop.step.value))
         else:
             counter = self.forms.atom(f"counter {name}", INFINITE if start is None else self.forms.least(start))
-            self.known += [] if start is None else [add(counter, start, -1)]
+            if start is not None:
+                self._know(add(counter, start, -1))
         self._below(counter, loop.stop)
         self.env[name] = counter
+
+    def _know(self, form: Form) -> None:
+        """Take in that `form >= 0`."""
+        self.known.setdefault(form)
 
     def _below(self, counter: Form, stop: Expr) -> None:
         """Take in that a counter is less than `stop`."""
@@ -132,7 +138,7 @@ class _Scene:
             match part:
                 case Binary(op="//", right=Const(value=int() as divisor)) if divisor > 0:
                     room = multiply(room, number(divisor))  # as much as the quotient is short of its dividend
-            self.known.append(room)
+            self._know(room)
 
     def form(self, expr: Expr) -> Form | None:
         """The expression as a sum of products of what has a name here. Of quotients it takes in that they are rounded
@@ -142,7 +148,7 @@ class _Scene:
                 case Binary(op="//", left=left, right=Const(value=int() as divisor)) if divisor > 0:
                     whole, quotient = self.forms.of(left, self.env), self.forms.of(part, self.env)
                     if whole is not None and quotient is not None and self.forms.least(whole) >= 0:
-                        self.known.append(add(whole, multiply(quotient, number(divisor)), -1))
+                        self._know(add(whole, multiply(quotient, number(divisor)), -1))
         return self.forms.of(expr, self.env)
 
     def _assume(self, condition: Expr, holds: bool) -> None:
@@ -170,7 +176,7 @@ class _Scene:
         for part in _least_of(more):
             high = self.form(part)
             if high is not None and low is not None:
-                self.known.append(add(add(high, low, -1), number(by), -1))
+                self._know(add(add(high, low, -1), number(by), -1))
 
     # ------------------------------------------------------------------------------------------------------- proofs
 
@@ -236,17 +242,6 @@ def _least_of(expr: Expr) -> Iterator[Expr]:
             yield from (replace(expr, left=part) for part in _least_of(left))
         case _:
             yield expr
-
-
-def _widest(program: Program) -> dict[str, int]:
-    """The bytes of the widest access that threads make to each tensor; at least one element."""
-    found = {t.name: t.dtype.bytes for t in program.of(Tensor)}
-    for located in walk(program):
-        for event in located.stmt.op.events() if isinstance(located.stmt, OpStmt) else ():
-            if isinstance(event, Read | Write) and isinstance(event.cell, GlobalBox):
-                box = event.cell
-                found[box.tensor.name] = max(found[box.tensor.name], box.shape[-1] * box.tensor.dtype.bytes)
-    return found
 
 
 def _multiples(program: Program, widest: Mapping[str, int]) -> dict[str, int]:

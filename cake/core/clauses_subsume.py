@@ -6,9 +6,10 @@ Of two findings about the same ops, a person then wants the other one alone, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from itertools import count
+from typing import Final, TypeAlias
 
 from cake.core.clauses_parse import parse_clauses
 from cake.core.clauses_tree import (
@@ -25,12 +26,15 @@ from cake.core.clauses_tree import (
 )
 
 _Theta: TypeAlias = Mapping[str, Term]
+#: Pairs of literals that are looked at for one answer: a pack's clauses must not keep a check from ending.
+STEPS: Final = 10_000
 
 
 @lru_cache(maxsize=4096)
 def subsumes(general: str, specific: str) -> bool:
     """Whether each finding of the rule text `specific` is one of `general` by its form alone, and not the other way
-    round. Rules with helpers or aggregates on the general side are never found to be. Raises ClauseError."""
+    round. Rules with helpers or aggregates on the general side are never found to be, nor what takes too long to tell.
+    Raises ClauseError."""
     return _covers(general, specific) and not _covers(specific, general)
 
 
@@ -38,17 +42,22 @@ def _covers(general: str, specific: str) -> bool:
     one, two = parse_clauses(general).clauses, parse_clauses(specific).clauses
     if any(c.head.relation != FINDING or any(isinstance(b, Aggregate) for b in c.body) for c in one):
         return False
-    return all(any(_maps(g.body, s.body, {}) for g in one) for s in two if s.head.relation == FINDING)
+    steps = count()
+    return all(any(_maps(g.body, s.body, {}, steps) for g in one) for s in two if s.head.relation == FINDING)
 
 
-def _maps(rest: Sequence[Literal], body: Sequence[Literal], theta: _Theta) -> bool:
-    """Whether all literals of `rest` can be found in `body`, under one substitution that extends `theta`."""
+def _maps(rest: Sequence[Literal], body: Sequence[Literal], theta: _Theta, steps: Iterator[int]) -> bool:
+    """Whether all literals of `rest` can be found in `body`, under one substitution that extends `theta`; no when that
+    takes too long."""
     if not rest:
         return True
-    return any(
-        (extended := _match(rest[0], literal, theta)) is not None and _maps(rest[1:], body, extended)
-        for literal in body
-    )
+    for literal in body:
+        if next(steps) > STEPS:
+            return False
+        extended = _match(rest[0], literal, theta)
+        if extended is not None and _maps(rest[1:], body, extended, steps):
+            return True
+    return False
 
 
 def _match(general: Literal, specific: Literal, theta: _Theta) -> _Theta | None:

@@ -121,14 +121,17 @@ class CleanProgram:
 def good_programs(root: Path | None = None) -> tuple[tuple[CleanProgram, Mapping[str, int]], ...]:
     """The programs of `corpus/good`, each with extents to run it at. Raises CakeError that names the file at fault."""
     folder = corpus_root(root).parent / "good"
-    found = []
-    for path in sorted(folder.glob("*.cake")):
-        try:
-            table = tomllib.loads((folder / "extents.toml").read_text(encoding="utf-8"))[path.stem]
+    paths, found = sorted(folder.glob("*.cake")), []
+    path = folder / "extents.toml"
+    try:
+        extents = tomllib.loads(path.read_text(encoding="utf-8")) if paths else {}
+        for path in paths:
             program = read_program(path.read_text(encoding="utf-8"), path.name)
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, IRError) as error:
-            raise CakeError(f"{path}: {error}") from None
-        found.append((CleanProgram(path.stem, "good", program), table))
+            found.append((CleanProgram(path.stem, "good", program), extents[path.stem]))
+    except KeyError as error:
+        raise CakeError(f"{path}: extents.toml says nothing of {error}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, IRError) as error:
+        raise CakeError(f"{path}: {error}") from None
     return tuple(found)
 
 

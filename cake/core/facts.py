@@ -92,7 +92,8 @@ class _Static:
                 self._op(located, located.stmt)
                 for box, size, aligned, inside in self.bounds.accesses(located):
                     self.add("global_access", located.path, box.tensor.name, size, aligned)
-                    outside |= set() if inside else {(located.path, box.tensor.name)}
+                    if not inside:
+                        outside.add((located.path, box.tensor.name))
             elif isinstance(located.stmt, Assign):
                 self._assign(located, located.stmt)
         self.facts["in_bounds"] = {row[:2] for row in self.facts.get("global_access", ())} - outside

@@ -49,24 +49,12 @@ def statement(located: Located, line: int) -> dog.Statement:
 
 def launch_plan(program: Program, statements: tuple[dog.Statement, ...], watchdog: bool) -> LaunchPlan:
     """The plan of `program`. Raises IRError for a grid that the host cannot compute."""
-    reads: dict[str, int] = {}
-    writes: dict[str, int] = {}
-    for located in walk(program):
-        if isinstance(located.stmt, OpStmt):
-            for event in located.stmt.op.events():
-                for box, found, vector in _global_boxes(event):
-                    width = box.shape[-1] * box.tensor.dtype.bytes if vector else 1
-                    table = writes if found else reads
-                    table[box.tensor.name] = max(table.get(box.tensor.name, 1), width)
+    touched = list(_global_boxes(program))
+    reads = {box.tensor.name for box, written, _ in touched if not written}
+    writes = {box.tensor.name for box, written, _ in touched if written}
+    widest = widest_accesses(program)
     tensors = tuple(
-        TensorPlan(
-            t.name,
-            t.dtype.name,
-            t.dims,
-            max(reads.get(t.name, 1), writes.get(t.name, 1)),
-            t.name in reads,
-            t.name in writes,
-        )
+        TensorPlan(t.name, t.dtype.name, t.dims, widest.get(t.name, 1), t.name in reads, t.name in writes)
         for t in program.of(Tensor)
     )
     return LaunchPlan(
@@ -88,7 +76,24 @@ def launch_plan(program: Program, statements: tuple[dog.Statement, ...], watchdo
     )
 
 
-def _global_boxes(event: Event) -> Iterator[tuple[GlobalBox, bool, bool]]:
+def widest_accesses(program: Program) -> dict[str, int]:
+    """The bytes of the widest access that threads make to each tensor that they touch: the host checks that the tensor
+    and its rows are aligned to it."""
+    found: dict[str, int] = {}
+    for box, _, by_thread in _global_boxes(program):
+        if by_thread:
+            found[box.tensor.name] = max(found.get(box.tensor.name, 1), box.shape[-1] * box.tensor.dtype.bytes)
+    return found
+
+
+def _global_boxes(program: Program) -> Iterator[tuple[GlobalBox, bool, bool]]:
+    """The boxes of global memory that a program touches: whether it writes them, whether a thread does (not TMA)."""
+    for located in walk(program):
+        for event in located.stmt.op.events() if isinstance(located.stmt, OpStmt) else ():
+            yield from _boxes_of(event)
+
+
+def _boxes_of(event: Event) -> Iterator[tuple[GlobalBox, bool, bool]]:
     """The boxes of global memory that an event touches: whether it writes them, whether a thread does (not TMA)."""
     match event:
         case Read(GlobalBox() as box):

@@ -43,6 +43,12 @@ def test_a_clause_subsumes_what_fires_wherever_it_does(general: str, specific: s
     assert subsumes(general, specific) is expected
 
 
+def test_clauses_that_match_in_too_many_ways_are_given_up() -> None:
+    """Two dozen literals over one relation would take longer than anybody waits; the answer is then no."""
+    many = ", ".join(f"next(X{i}, Y{i})" for i in range(22))
+    assert not subsumes(f"finding(X0) :- {many}, back(X0, X0).", f"finding(X0) :- {many}, back(X0, Y0).")
+
+
 def test_the_finding_that_says_more_stands_alone() -> None:
     """A general rule about the same ops is silent, unless the specific one only advises."""
     specific = rules()["MEM001"]

@@ -23,14 +23,15 @@ REPORT = RunReport(
     outcomes={"ok": 10, "hang": 30},
     rows=(
         Row(
-            "hang at wait (1)",
+            "hang at wait",
             12,
             "SYN009 bytes-not-expected",
             "9/9",
             "cake/rule/syn009-bytes-not-expected",
             "proposed",
+            "1",
         ),
-        Row("hang at wait (2)", 3, "SYN009", "", "", "explained by SYN009"),
+        Row("hang at wait", 3, "SYN009", "", "", "proposed by this run", "2"),
         Row("hang", 10, "SYN002", "", "", "a shipped rule explains it"),
         Row("mismatch", 4, "", "", "", "nothing learnt: no clause"),
         Row("mismatch", 1, "", "", "", "nothing learnt: no clause"),
