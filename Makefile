@@ -4,7 +4,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(if $(shell $(p
 VENV   := .venv
 BIN    := $(VENV)/bin
 LOG    ?= corpus/failures/h200-1
-# Groups of failures that the demo studies: all of this log take some minutes.
+# Groups of failures that the demo studies: the bound on its time.
 STUDIES ?= 8
 INPUTS := pyproject.toml constraints.txt
 
